@@ -1,0 +1,75 @@
+"""What the ledger answers, one word a row: the strings that its SQL functions return."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class SubmitVerdict(StrEnum):
+    """Answer to one submission."""
+
+    CREATED = "created"
+    EXISTING = "existing"  # same key, same payload: the job that is already there
+    CONFLICT = "conflict"  # same key, other payload
+    KEY_IN_FLIGHT = "key_in_flight"  # another open transaction holds the key
+    UNKNOWN_TYPE = "unknown_type"
+    INVALID = "invalid"
+
+
+class ClaimVerdict(StrEnum):
+    """Answer to one claim; everything but `granted`, `locked` and `again` is acked at once (R4)."""
+
+    GRANTED = "granted"
+    LOCKED = "locked"  # no answer: the row is busy, the claim goes into the next batch
+    AGAIN = "again"  # no answer: the batch was full (bytes), the claim goes into the next one
+    UNKNOWN_JOB = "unknown_job"
+    WRONG_ROUTE = "wrong_route"  # the job does not belong to the route that it came by
+    NO_HANDLER = "no_handler"
+    FINISHED = "finished"
+    HELD = "held"  # another attempt has a live lease
+    NOT_DUE = "not_due"
+    REVIEW = "review"
+    LOST = "lost"  # this attempt id was granted before and has lost its lease since
+
+
+class StartVerdict(StrEnum):
+    """Answer to the recorded start of an attempt whose type is not repeatable."""
+
+    STARTED = "started"
+    LOST = "lost"
+    CANCEL_REQUESTED = "cancel_requested"
+    LOCKED = "locked"
+
+
+class RenewVerdict(StrEnum):
+    """Answer to one renewal."""
+
+    KEPT = "kept"
+    LOST = "lost"
+    CANCEL_REQUESTED = "cancel_requested"
+    LOCKED = "locked"
+
+
+class ReportVerdict(StrEnum):
+    """Answer to what an attempt reports: a result, a failure or a release."""
+
+    ACCEPTED = "accepted"  # the result is the job's result
+    RECORDED = "recorded"  # a failure or release took effect
+    REJECTED = "rejected"  # kept as evidence, with a RejectReason
+    ALREADY_REPORTED = "already_reported"  # a second, different report: kept as evidence
+    LOCKED = "locked"  # no answer: ask again
+
+
+class RejectReason(StrEnum):
+    """Why a report was rejected."""
+
+    NEWER_ATTEMPT = "newer_attempt"
+    RESOURCE_TAKEN = "resource_taken"
+    JOB_SUCCEEDED = "job_succeeded"
+    JOB_FAILED = "job_failed"
+    JOB_CANCELLED = "job_cancelled"
+    DEADLINE = "deadline"
+    RELEASED = "released"
+    DECIDED = "decided"
+    UNKNOWN_ATTEMPT = "unknown_attempt"
+    UNKNOWN_JOB = "unknown_job"
