@@ -1,0 +1,1 @@
+"""Runnable examples; an installed brokerjobs has them as `brokerjobs.examples`."""
