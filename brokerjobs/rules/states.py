@@ -1,0 +1,123 @@
+"""Which moves a job may make, and how an attempt is shown.
+
+    queued ──claim──▶ running ──result accepted──▶ succeeded
+      ▲  ▲                │ ├──temporary failure or lost──▶ queued (retry)
+      │  │                │ ├──invalid, policy, exhausted, deadline──▶ failed
+      │  └─release────────┘ ├──unknown outcome──▶ review ──decision──▶ queued, succeeded, failed
+      └──replay───────────│── failed            └──cancel seen──▶ cancelled
+
+The ledger's SQL repeats these guards with the same strings; a test drives every pair on a real database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from brokerjobs.rules.verdicts import ReportVerdict
+
+
+class JobState(StrEnum):
+    """Where a job is; its moves are in `JOB_MOVES`."""
+
+    QUEUED = "queued"  # -> queued, running, succeeded, failed, cancelled
+    RUNNING = "running"  # -> queued, review, succeeded, failed, cancelled
+    REVIEW = "review"  # -> queued, succeeded, failed, cancelled
+    SUCCEEDED = "succeeded"  # final
+    FAILED = "failed"  # -> queued (replay), succeeded (adopt)
+    CANCELLED = "cancelled"  # final
+
+
+class Waiting(StrEnum):
+    """What a queued job waits for; there is no bare "queued"."""
+
+    DELIVERY = "delivery"
+    SCHEDULE = "schedule"
+    RETRY = "retry"
+    PLACEMENT = "placement"
+    RESOURCE = "resource"
+    PAUSE = "pause"
+
+
+class ClosedAs(StrEnum):
+    """How the ledger closed an attempt; written once."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    RELEASED = "released"
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"  # its lease expired; the only close whose report may still be empty
+
+
+class ReportAs(StrEnum):
+    """What an attempt's worker finally said; written once."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    RELEASED = "released"
+
+
+class AttemptShown(StrEnum):
+    """How an attempt is shown: computed from its two facts, never stored."""
+
+    CLAIMED = "claimed"
+    ACTIVE = "active"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    RELEASED = "released"
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"
+    REJECTED_STALE = "rejected_stale"
+
+
+_Q, _RUN, _REV = JobState.QUEUED, JobState.RUNNING, JobState.REVIEW
+_OK, _BAD, _OFF = JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED
+
+# Every allowed move with the reasons for which it is made; a pair that is not here is forbidden.
+JOB_MOVES: Final[Mapping[tuple[JobState, JobState], tuple[str, ...]]] = MappingProxyType(
+    {
+        (_Q, _RUN): ("claim",),
+        (_Q, _Q): ("another wait",),
+        (_Q, _OK): ("late success",),
+        (_Q, _BAD): ("deadline", "exhausted", "invalid", "unplaceable"),
+        (_Q, _OFF): ("cancel",),
+        (_RUN, _OK): ("result accepted",),
+        (_RUN, _Q): ("retry", "release", "snooze", "not here"),
+        (_RUN, _REV): ("unknown outcome",),
+        (_RUN, _BAD): ("invalid", "policy", "exhausted", "deadline"),
+        (_RUN, _OFF): ("cancel seen",),
+        (_REV, _OK): ("late success", "it happened"),
+        (_REV, _Q): ("it did not happen", "missing outcome"),
+        (_REV, _BAD): ("give up", "retry with the deadline passed"),
+        (_REV, _OFF): ("retry with a cancel noted",),
+        (_BAD, _Q): ("replay",),
+        (_BAD, _OK): ("adopt",),
+    }
+)
+
+# Finished: no attempt is wanted any more.  Final: no move leaves it (a failed job can be replayed or adopted).
+FINISHED: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
+FINAL: Final = frozenset({JobState.SUCCEEDED, JobState.CANCELLED})
+
+
+def is_allowed(before: JobState, after: JobState) -> bool:
+    """Whether a job may move from `before` to `after`."""
+    return (before, after) in JOB_MOVES
+
+
+def shown_attempt(closed_as: ClosedAs | None, report_verdict: ReportVerdict | None, started: bool) -> AttemptShown:
+    """The shown state of an attempt, from how it was closed, what became of its report, and whether it started.
+
+    A report is rejected on an attempt that was closed *before* it only if that close was `timed_out`
+    (every other close is itself the answer to a report), so an attempt whose own result was refused
+    while it ran, by its deadline or a cancel, is shown as it was closed.
+    """
+    if report_verdict is ReportVerdict.ACCEPTED:
+        return AttemptShown.COMPLETED
+    if closed_as is None:
+        return AttemptShown.ACTIVE if started else AttemptShown.CLAIMED
+    if closed_as is ClosedAs.TIMED_OUT and report_verdict is ReportVerdict.REJECTED:
+        return AttemptShown.REJECTED_STALE
+    return AttemptShown(closed_as.value)
