@@ -1,0 +1,420 @@
+"""One typed query for each ledger function that our own code calls: arrays in, one answer a row.
+
+A query does nothing by itself; `fetch` of a connection runs it. Verdicts are the words of `rules.verdicts`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from brokerjobs.ledger.database import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """One process as the ledger knows it: an id for each start, a name that may come again."""
+
+    id: UUID
+    name: str
+    host: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """One delivery that asks for its job; the attempt id is made before asking (rule R7)."""
+
+    job_id: UUID
+    attempt_id: UUID
+    route: str
+    ticket: UUID
+    redelivered: bool
+    delivered_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """Answer to one claim, in the order asked; everything after `until` is set only if granted."""
+
+    job_id: UUID
+    attempt_id: UUID
+    verdict: str
+    state: str | None
+    until: datetime | None
+    number: int
+    fencing_number: int
+    lease_seconds: float
+    time_limit_seconds: float
+    repeatable: bool
+    checked: bool
+    type: str
+    payload: str
+    key: str | None
+    submitted_by: str
+    tags: dict[str, str]
+    deadline: datetime | None
+    traceparent: str | None
+
+
+def claim(
+    process: ProcessIdentity, namespace: str, types: Sequence[str], requests: Sequence[ClaimRequest]
+) -> Query[Claimed]:
+    """Claims jobs for a worker that handles `types` of `namespace`."""
+    return Query(
+        "select * from brokerjobs.claim(%s, %s, %s, %s::text[], %s::uuid[], %s::uuid[], %s::text[], %s::uuid[],"
+        " %s::boolean[], %s::timestamptz[])",
+        [
+            process.id,
+            process.name,
+            namespace,
+            list(types),
+            [r.job_id for r in requests],
+            [r.attempt_id for r in requests],
+            [r.route for r in requests],
+            [r.ticket for r in requests],
+            [r.redelivered for r in requests],
+            [r.delivered_at for r in requests],
+        ],
+        Claimed,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What names an attempt in every later call: job, attempt and fencing number together (rule R1)."""
+
+    job_id: UUID
+    attempt_id: UUID
+    fencing_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Answer to a start."""
+
+    job_id: UUID
+    attempt_id: UUID
+    verdict: str
+
+
+def start(holdings: Sequence[Holding], observed_at: Sequence[datetime]) -> Query[Verdict]:
+    """Commits the start of attempts before their handlers run."""
+    return Query(
+        "select * from brokerjobs.start(%s::uuid[], %s::uuid[], %s::bigint[], %s::timestamptz[])",
+        [*_columns(holdings), list(observed_at)],
+        Verdict,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """Answer to a renewal; the lease that remains is counted from before the request was sent."""
+
+    job_id: UUID
+    attempt_id: UUID
+    verdict: str
+    lease_seconds: float | None
+
+
+def renew(holdings: Sequence[Holding], started_at: Sequence[datetime | None]) -> Query[Renewed]:
+    """Renews leases; `started_at` carries the observed start of an attempt once, then None."""
+    return Query(
+        "select * from brokerjobs.renew(%s::uuid[], %s::uuid[], %s::bigint[], %s::timestamptz[])",
+        [*_columns(holdings), list(started_at)],
+        Renewed,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a worker finally says of an attempt: `body` is the result, or the failure, as JSON."""
+
+    holding: Holding
+    body: str
+    observed_at: datetime
+    started_at: datetime | None
+    renewals: int = 0
+    smallest_margin_seconds: float | None = None
+    longest_round_trip_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """The ledger's verdict on a report, with the job's state and the time of its next try."""
+
+    job_id: UUID
+    attempt_id: UUID
+    verdict: str
+    reason: str | None
+    late: bool | None
+    state: str | None
+    until: datetime | None
+
+
+def complete(reports: Sequence[Report]) -> Query[Reported]:
+    """Reports results."""
+    return Query(f"select * from brokerjobs.complete({_REPORT})", _report_columns(reports), Reported)
+
+
+def fail(reports: Sequence[Report]) -> Query[Reported]:
+    """Reports failures: {class, classified, type, message, traceback, retry_after, result}."""
+    return Query(f"select * from brokerjobs.fail({_REPORT})", _report_columns(reports), Reported)
+
+
+def release(reports: Sequence[Report]) -> Query[Reported]:
+    """Gives attempts back: {why: drain | snooze | not_here, classified, until}."""
+    return Query(f"select * from brokerjobs.release({_REPORT})", _report_columns(reports), Reported)
+
+
+_REPORT = (
+    "%s::uuid[], %s::uuid[], %s::bigint[], %s::text[], %s::timestamptz[], %s::timestamptz[], %s::integer[],"
+    " %s::double precision[], %s::double precision[]"
+)
+
+
+def _report_columns(reports: Sequence[Report]) -> list[Any]:
+    return [
+        *_columns([r.holding for r in reports]),
+        [r.body for r in reports],
+        [r.observed_at for r in reports],
+        [r.started_at for r in reports],
+        [r.renewals for r in reports],
+        [r.smallest_margin_seconds for r in reports],
+        [r.longest_round_trip_seconds for r in reports],
+    ]
+
+
+def _columns(holdings: Sequence[Holding]) -> list[Any]:
+    return [[h.job_id for h in holdings], [h.attempt_id for h in holdings], [h.fencing_number for h in holdings]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Has an attempt reported: reported | not_reported | locked | unknown."""
+
+    verdict: str
+    reported_as: str | None
+    report_verdict: str | None
+    reason: str | None
+    late: bool | None
+    state: str | None
+
+
+def asked(holding: Holding) -> Query[Asked]:
+    """The only question after a COMMIT without an answer (rule R7)."""
+    return Query("select * from brokerjobs.asked(%s, %s, %s)", [*_one(holding)], Asked)
+
+
+def _one(holding: Holding) -> tuple[UUID, UUID, int]:
+    return holding.job_id, holding.attempt_id, holding.fencing_number
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """The row of a function that returns void."""
+
+    void: object
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """The row of a function that returns a number."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """The row of a function that returns a name."""
+
+    name: str
+
+
+def acked(attempt_ids: Sequence[UUID], sent_at: Sequence[datetime]) -> Query[Nothing]:
+    """Records that acknowledgements were sent, by the worker's clock."""
+    return Query("select brokerjobs.acked(%s::uuid[], %s::timestamptz[])", [list(attempt_ids), list(sent_at)], Nothing)
+
+
+def hand_back(worker: str, job_ids: Sequence[UUID]) -> Query[Count]:
+    """Gives unclaimed deliveries back: a new ring for each job that waits for one."""
+    return Query("select brokerjobs.hand_back(%s, %s::uuid[])", [worker, list(job_ids)], Count)
+
+
+def quarantine(
+    worker: str, route: str, reason: str, ticket: UUID | None, job_id: UUID | None, digest: str | None
+) -> Query[Nothing]:
+    """Records a message that its worker rejects to quarantine."""
+    return Query("select brokerjobs.quarantine(%s, %s, %s, %s, %s, %s)", [worker, route, reason, ticket, job_id, digest], Nothing)
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """An attempt that was given up, and where its job went."""
+
+    job_id: UUID
+    attempt_id: UUID
+    state: str
+    until: datetime | None
+
+
+def expire(process: ProcessIdentity, limit: int) -> Query[Expired]:
+    """Gives up attempts whose lease is over."""
+    return Query("select * from brokerjobs.expire(%s, %s)", [process.name, limit], Expired)
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A job whose waiting ended."""
+
+    job_id: UUID
+    state: str
+
+
+def due(limit: int) -> Query[Due]:
+    """Ends the waiting of jobs that are due, or past their deadline."""
+    return Query("select * from brokerjobs.due(%s)", [limit], Due)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A message to publish; the last row has kind `mark` and says where the next scan may start."""
+
+    kind: str
+    ticket: UUID | None
+    job_id: UUID | None
+    namespace: str | None
+    type: str | None
+    route: str | None
+    traceparent: str | None
+    body: str | None
+    mark: str | None
+
+
+def outbox_take(start_at: str, limit: int) -> Query[Taken]:
+    """Takes messages from the outbox; `start_at` is the mark of the last scan, "0" for all."""
+    return Query(
+        "select kind, ticket, job_id, namespace, type, route, traceparent, body, mark::text"
+        " from brokerjobs.outbox_take(%s::xid8, %s)",
+        [start_at, limit],
+        Taken,
+    )
+
+
+def outbox_done(tickets: Sequence[UUID]) -> Query[Nothing]:
+    """Marks messages whose publish was confirmed."""
+    return Query("select brokerjobs.outbox_done(%s::uuid[])", [list(tickets)], Nothing)
+
+
+def make_partitions(months_ahead: int) -> Query[Name]:
+    """Makes the event partitions that are missing; answers their names."""
+    return Query("select * from brokerjobs.make_partitions(%s)", [months_ahead], Name)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A route that must exist at the broker."""
+
+    name: str
+    namespace: str
+
+
+def routes_wanted() -> Query[Route]:
+    """Routes that are not yet declared."""
+    return Query("select * from brokerjobs.routes_wanted()", [], Route)
+
+
+def routes_declared(names: Sequence[str]) -> Query[Nothing]:
+    """Records that routes exist at the broker."""
+    return Query("select brokerjobs.routes_declared(%s::text[])", [list(names)], Nothing)
+
+
+@dataclass(frozen=True, slots=True)
+class Leads:
+    """Does this process lead the service now?"""
+
+    leading: bool
+
+
+def lead(service: str, process: ProcessIdentity, seconds: float) -> Query[Leads]:
+    """Takes or keeps the lead of a service; 0 seconds gives it up."""
+    return Query("select brokerjobs.lead(%s, %s, %s, %s)", [service, process.id, process.name, seconds], Leads)
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who leads a service, and for how long yet (negative: nobody does)."""
+
+    service: str
+    holder: UUID
+    seconds_left: float
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """What a process says of itself with each heartbeat."""
+
+    process: ProcessIdentity
+    role: str
+    namespace: str | None
+    types: Sequence[str]
+    routes: Sequence[str]
+    state: str
+    observed_at: datetime
+    detail: dict[str, Any]
+
+
+def heartbeat(beat: Heartbeat) -> Query[Leader]:
+    """Keeps a process in the list of the living; answers the leaders of the services."""
+    process = beat.process
+    return Query(
+        "select * from brokerjobs.heartbeat(%s, %s, %s, %s, %s, %s, %s::text[], %s::text[], %s, %s, %s::jsonb)",
+        [
+            process.id,
+            beat.role,
+            beat.namespace,
+            process.name,
+            process.host,
+            process.pid,
+            list(beat.types),
+            list(beat.routes),
+            beat.state,
+            beat.observed_at,
+            json.dumps(beat.detail),
+        ],
+        Leader,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What registering a job type did: added | same | differs | changed."""
+
+    name: str
+    verdict: str
+    was: dict[str, Any] | None
+    wanted: dict[str, Any] | None
+
+
+def register_types(namespace: str, types: Sequence[dict[str, Any]], *, change: bool) -> Query[Registered]:
+    """Registers job types; only `change` (brokerjobs setup) changes the terms of known ones."""
+    return Query("select * from brokerjobs.register_types(%s, %s::jsonb, %s)", [namespace, json.dumps(list(types)), change], Registered)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaVersion:
+    """The ledger's schema and the oldest code that it serves."""
+
+    schema_version: int
+    oldest_code: int
+
+
+def schema_version() -> Query[SchemaVersion]:
+    """What schema the ledger has."""
+    return Query("select * from brokerjobs.schema_version()", [], SchemaVersion)

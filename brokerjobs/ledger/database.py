@@ -1,0 +1,210 @@
+"""Connections to the ledger that are made again after they broke, and driver errors translated in one place.
+
+Connections are in autocommit: every ledger function is one statement and one transaction, which also works through
+PgBouncer in transaction mode.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, LiteralString, TypeVar, cast
+from uuid import UUID
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.rows import args_row
+from tenacity import AsyncRetrying, Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from brokerjobs.errors import (
+    AlreadyReported,
+    BrokerjobsError,
+    LedgerUnavailable,
+    PermissionDenied,
+    SchemaMismatch,
+    StaleAttempt,
+    WrongIsolation,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+log = logging.getLogger("brokerjobs.ledger")
+Row = TypeVar("Row")
+
+CONNECT_TIMEOUT_SECONDS = 5
+_ENDS = (pg.SerializationFailure, pg.DeadlockDetected)  # 40001, 40P01: the whole statement may be made again
+_GONE = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    pg.AdminShutdown,
+    pg.CrashShutdown,
+    pg.CannotConnectNow,
+    pg.IdleInTransactionSessionTimeout,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Query(Generic[Row]):
+    """One statement, its parameters, and the record that each row becomes."""
+
+    sql: LiteralString
+    params: Sequence[Any]
+    row: type[Row]
+
+
+class DataRefused(BrokerjobsError):
+    """PostgreSQL refused a value (class 22 or 23): one row of the batch is bad, none was recorded."""
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turns driver errors into ours. A statement that may have committed raises LedgerUnavailable (rule R7)."""
+    try:
+        yield
+    except pg.InsufficientPrivilege as error:
+        message = f"the database login may not do this: {_first_line(error)}; `brokerjobs setup --grant` gives roles"
+        raise PermissionDenied(message) from error
+    except (pg.UndefinedFunction, pg.InvalidSchemaName, pg.UndefinedTable) as error:
+        message = f"the ledger's schema is missing or too old ({_first_line(error)})"
+        raise SchemaMismatch(message, command="brokerjobs setup") from error
+    except (pg.InvalidPassword, pg.InvalidAuthorizationSpecification) as error:
+        raise PermissionDenied(f"the ledger refused the login: {_first_line(error)}") from error
+    except (psycopg.DataError, psycopg.IntegrityError) as error:
+        raise DataRefused(_first_line(error)) from error
+    except _GONE as error:
+        message = f"the ledger (PostgreSQL) gave no answer: {_first_line(error)}; the same call may be made again"
+        raise LedgerUnavailable(message) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def raised_by_ledger(error: BaseException, job_id: UUID, attempt_id: UUID, fencing_number: int) -> BrokerjobsError | None:
+    """The error of ours behind an SQLSTATE that `fence_v1` or `complete_v1` raised, whatever driver carries it."""
+    origin = error
+    for _ in range(4):
+        state = getattr(origin, "sqlstate", None)
+        if state == "BJ001":
+            level = _first_line(origin).rsplit(" is ", 1)[-1]
+            return WrongIsolation(level=level)
+        if state == "BJ002":
+            return AlreadyReported(job_id=job_id, attempt_id=attempt_id)
+        if state == "BJ003":
+            reason = _first_line(origin).rsplit(": ", 1)[-1]
+            return StaleAttempt(job_id=job_id, attempt_id=attempt_id, fencing_number=fencing_number, reason=reason)
+        deeper = getattr(origin, "orig", None) or origin.__cause__
+        if not isinstance(deeper, BaseException):
+            return None
+        origin = deeper
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectOptions:
+    """How connections are made; `prepare` off for PgBouncer before 1.21 in transaction mode."""
+
+    url: str
+    prepare: bool = True
+    application: str = "brokerjobs"
+
+    def arguments(self) -> dict[str, Any]:
+        """Keyword arguments of psycopg's connect; TCP keepalives so that a dead peer is noticed within a minute."""
+        return {
+            "conninfo": self.url,
+            "autocommit": True,
+            "prepare_threshold": 5 if self.prepare else None,
+            "connect_timeout": CONNECT_TIMEOUT_SECONDS,
+            "application_name": self.application,
+            "keepalives_idle": 15,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 30_000,
+        }
+
+
+class AsyncLedgerConnection:
+    """One permanent connection, used by one caller at a time; made on first use and again after it broke."""
+
+    def __init__(self, options: ConnectOptions) -> None:
+        self._options = options
+        self._connection: psycopg.AsyncConnection | None = None
+        self._lock = asyncio.Lock()
+
+    async def fetch(self, query: Query[Row]) -> list[Row]:
+        """Runs one statement. Raises LedgerUnavailable, PermissionDenied, SchemaMismatch, DataRefused."""
+        async with self._lock:
+            try:
+                with translated():
+                    async for attempt in AsyncRetrying(**_RETRY):
+                        with attempt:
+                            return await self._run(query)
+            except (LedgerUnavailable, asyncio.CancelledError):
+                # A cancelled or unanswered statement leaves the connection in an unknown state: drop it.
+                await self._drop()
+                raise
+            raise AssertionError("unreachable: tenacity re-raises")
+
+    async def _run(self, query: Query[Row]) -> list[Row]:
+        if self._connection is None or self._connection.closed:
+            self._connection = await psycopg.AsyncConnection.connect(**self._options.arguments())
+        async with self._connection.cursor(row_factory=args_row(query.row)) as cursor:
+            await cursor.execute(query.sql, query.params)
+            return await cursor.fetchall()
+
+    async def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    async def close(self) -> None:
+        """Closes the connection; a later call makes a new one."""
+        async with self._lock:
+            await self._drop()
+
+
+class LedgerConnection:
+    """The same for a thread of its own, and for commands."""
+
+    def __init__(self, options: ConnectOptions) -> None:
+        self._options = options
+        self._connection: psycopg.Connection | None = None
+
+    def fetch(self, query: Query[Row]) -> list[Row]:
+        """Runs one statement. Raises LedgerUnavailable, PermissionDenied, SchemaMismatch, DataRefused."""
+        try:
+            with translated():
+                for attempt in Retrying(**_RETRY):
+                    with attempt:
+                        return self._run(query)
+        except LedgerUnavailable:
+            self.close()
+            raise
+        raise AssertionError("unreachable: tenacity re-raises")
+
+    def _run(self, query: Query[Row]) -> list[Row]:
+        if self._connection is None or self._connection.closed:
+            self._connection = psycopg.Connection.connect(**self._options.arguments())
+        with self._connection.cursor(row_factory=args_row(query.row)) as cursor:
+            cursor.execute(query.sql, query.params)
+            return cursor.fetchall()
+
+    def close(self) -> None:
+        """Closes the connection; a later call makes a new one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+_RETRY = cast(
+    "dict[str, Any]",
+    {
+        "retry": retry_if_exception_type(_ENDS),
+        "wait": wait_random_exponential(multiplier=0.01, max=0.5),
+        "stop": stop_after_attempt(6),
+        "reraise": True,
+    },
+)

@@ -1,0 +1,196 @@
+"""Queries of producers and people: submit, cancel, and what is asked about jobs. They decide nothing about attempts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from brokerjobs.ledger.database import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """One submission: the id is known before the commit."""
+
+    id: UUID
+    payload: str
+    key: str | None
+    tags: Mapping[str, str]
+    not_before: datetime | None
+    deadline: datetime | None
+    traceparent: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitBatch:
+    """Submissions of one job type by one submitter; `announced`: the caller publishes them itself at once."""
+
+    namespace: str
+    type: str
+    submitted_by: str
+    fingerprint: str | None
+    observed_at: datetime
+    announced: bool
+    jobs: Sequence[NewJob]
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """Answer to one submission, in the order given."""
+
+    id: UUID
+    verdict: str
+    job_id: UUID | None
+    ticket: UUID | None
+    detail: dict[str, Any] | None
+
+
+def submit(batch: SubmitBatch) -> Query[Submitted]:
+    """Submits a batch in one transaction: the caller's, if it is run on the caller's connection."""
+    jobs = batch.jobs
+    return Query(
+        "select * from brokerjobs.submit(%s, %s, %s::uuid[], %s::text[], %s::text[], %s, %s::text[], %s::timestamptz[],"
+        " %s::timestamptz[], %s::text[], %s, %s, %s)",
+        [
+            batch.namespace,
+            batch.type,
+            [job.id for job in jobs],
+            [job.payload for job in jobs],
+            [job.key for job in jobs],
+            batch.submitted_by,
+            [json.dumps(dict(job.tags)) if job.tags else None for job in jobs],
+            [job.not_before for job in jobs],
+            [job.deadline for job in jobs],
+            [job.traceparent for job in jobs],
+            batch.fingerprint,
+            batch.observed_at,
+            batch.announced,
+        ],
+        Submitted,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Answer to a cancel: cancelled | requested | refused | unknown_job, with the job's state."""
+
+    verdict: str
+    state: str | None
+
+
+def cancel(job_id: UUID, by: str, reason: str) -> Query[Cancelled]:
+    """Cancels one job."""
+    return Query("select * from brokerjobs.cancel(%s, %s, %s)", [job_id, by, reason], Cancelled)
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """Where a job stands; a queued one says what it waits for."""
+
+    job_id: UUID
+    state: str
+    waiting: str | None
+    wait_until: datetime | None
+    wait_detail: dict[str, Any] | None
+    attempts: int
+    failure_class: str | None
+    failure_reason: str | None
+    cancel: dict[str, Any] | None
+    deadline: datetime | None
+    past_deadline: bool | None
+
+
+def status(job_ids: Sequence[UUID]) -> Query[JobStatus]:
+    """The state of jobs; those unknown to the ledger have no row."""
+    return Query("select * from brokerjobs.status(%s::uuid[])", [list(job_ids)], JobStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What ended a job, or put it into review; `result` is JSON text."""
+
+    job_id: UUID
+    state: str
+    result: str | None
+    failure_class: str | None
+    failure_reason: str | None
+    cancel_reason: str | None
+    attempts: list[dict[str, Any]] | None
+
+
+def results(job_ids: Sequence[UUID]) -> Query[Outcome]:
+    """Those of the jobs that have ended or stand in review: one poll for all waiters."""
+    return Query("select * from brokerjobs.results(%s::uuid[])", [list(job_ids)], Outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The whole record of a job as JSON, None if the ledger knows no such job."""
+
+    record: dict[str, Any] | None
+
+
+def record(job_id: UUID) -> Query[Record]:
+    """Everything that was recorded about one job."""
+    return Query("select brokerjobs.record(%s)", [job_id], Record)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The job that an idempotency key names."""
+
+    job_id: UUID
+
+
+def find(namespace: str, job_type: str, key: str) -> Query[Found]:
+    """The job submitted under a key."""
+    return Query("select * from brokerjobs.find(%s, %s, %s)", [namespace, job_type, key], Found)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which jobs to list, newest first; `before` is the id of the last one seen."""
+
+    namespace: str | None = None
+    type: str | None = None
+    state: str | None = None
+    key: str | None = None
+    tags: Mapping[str, str] | None = None
+    before: UUID | None = None
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One line of a list of jobs."""
+
+    job_id: UUID
+    namespace: str
+    type: str
+    state: str
+    waiting: str | None
+    wait_until: datetime | None
+    attempts: int
+    key: str | None
+    submitted_by: str
+    submitted_at: datetime
+    finished_at: datetime | None
+    failure_class: str | None
+    failure_reason: str | None
+    tags: dict[str, str]
+
+
+def list_jobs(wanted: Filter) -> Query[Listed]:
+    """Jobs by type, state, key and tags."""
+    tags = None if wanted.tags is None else json.dumps(dict(wanted.tags))
+    return Query(
+        "select * from brokerjobs.list(%s, %s, %s, %s, %s::jsonb, %s, %s)",
+        [wanted.namespace, wanted.type, wanted.state, wanted.key, tags, wanted.before, wanted.limit],
+        Listed,
+    )

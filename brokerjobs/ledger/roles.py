@@ -1,0 +1,50 @@
+"""Who may call which ledger function: no role has table rights, so this table is the whole surface."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PRODUCER: Final = "brokerjobs_producer"
+WORKER: Final = "brokerjobs_worker"
+COORDINATOR: Final = "brokerjobs_coordinator"
+READER: Final = "brokerjobs_reader"
+
+ROLES: Final = (PRODUCER, WORKER, COORDINATOR, READER)
+
+EVERYBODY: Final = frozenset({"schema_version", "status", "status_v1", "find"})
+
+GRANTS: Final[dict[str, frozenset[str]]] = {
+    PRODUCER: EVERYBODY
+    | {"submit", "submit_v1", "cancel", "cancel_v1", "outbox_done", "results", "record", "list"},
+    WORKER: EVERYBODY
+    | {
+        "claim",
+        "start",
+        "renew",
+        "complete",
+        "fail",
+        "release",
+        "asked",
+        "acked",
+        "hand_back",
+        "fence_v1",
+        "complete_v1",
+        "register_types",
+        "heartbeat",
+        "quarantine",
+    },
+    COORDINATOR: EVERYBODY
+    | {
+        "expire",
+        "due",
+        "outbox_take",
+        "outbox_done",
+        "make_partitions",
+        "routes_wanted",
+        "routes_declared",
+        "lead",
+        "heartbeat",
+    },
+    READER: EVERYBODY | {"record", "list", "results"},
+}
+"""Role to the functions that its members may execute (design of the ledger: SECURITY DEFINER, nothing else)."""

@@ -1,0 +1,126 @@
+-- Claims jobs for deliveries: one verdict a row, nothing waits (rules R4, R5, R9).
+-- granted: this attempt holds the lease. again: not looked at, the answer is full, ask again. locked: busy, ask again.
+-- held, finished, not_due, review, no_handler, unknown_job, wrong_route: somebody or something else will ring, acknowledge.
+-- lost: the attempt id was used before and is no longer the running one.
+create or replace function claim(
+  p_worker uuid, p_worker_name text, p_namespace text, p_types text[],
+  p_jobs uuid[], p_attempts uuid[], p_routes text[], p_tickets uuid[], p_redelivered boolean[], p_delivered_at timestamptz[])
+returns table (
+  job_id uuid, attempt_id uuid, verdict text, state text, until timestamptz,
+  number integer, fencing_number bigint, lease_seconds double precision, time_limit_seconds double precision,
+  repeatable boolean, checked boolean, type text, payload text,
+  key text, submitted_by text, tags jsonb, deadline timestamptz, traceparent text)
+language plpgsql volatile security definer set search_path = brokerjobs, pg_temp as $$
+#variable_conflict use_column
+declare
+  s job_state;
+  j job;
+  d decision;
+  t timestamptz;
+  v_generation bigint;
+  v_bytes bigint := 0;
+  v_fencing_number bigint;
+  v_refusals integer;
+  g_index integer[] := '{}';
+  g_at timestamptz[] := '{}';
+  g_until timestamptz[] := '{}';
+  g_number integer[] := '{}';
+  g_fencing_number bigint[] := '{}';
+begin
+  perform require_read_committed();
+  v_generation := current_generation();
+  for i in 1 .. cardinality(p_jobs) loop
+    job_id := p_jobs[i]; attempt_id := p_attempts[i]; state := null; until := null; number := null; fencing_number := null;
+    lease_seconds := null; payload := null; type := null;
+    if v_generation is null then
+      verdict := 'locked'; return next; continue;
+    end if;
+    if v_bytes > 8388608 then
+      verdict := 'again'; return next; continue;
+    end if;
+    select * into s from job_state x where x.job_id = p_jobs[i] for update skip locked;
+    if not found then
+      verdict := case when exists (select from job_state x where x.job_id = p_jobs[i]) then 'locked' else 'unknown_job' end;
+      return next; continue;
+    end if;
+    t := clock();
+    select * into j from job x where x.id = s.job_id;
+    if j.route <> p_routes[i] or j.namespace <> p_namespace then
+      verdict := 'wrong_route'; return next; continue;
+    end if;
+
+    if s.attempt_id = p_attempts[i] then
+      -- The reply to the same request was lost: the same answer again.
+      if s.state = 'running' and not s.reported then
+        verdict := 'granted'; number := s.number; fencing_number := s.fencing_number;
+      else
+        verdict := 'lost'; state := s.state; return next; continue;
+      end if;
+    else
+      if s.number > 0 and exists (select from attempt a where a.id = p_attempts[i]) then
+        verdict := 'lost'; state := s.state; return next; continue;
+      end if;
+      if s.state = 'running' and lease_is_over(s, j.lease, t) then
+        d := expire_attempt(s, j, 'claim', t);
+        s.state := d.state; s.waiting := d.waiting; s.wait_until := d.wait_until; s.wait_detail := d.wait_detail;
+      end if;
+      if s.state = 'queued' and (s.deadline <= t or (s.waiting = 'retry' and s.wait_until <= t)) then
+        d := decide(s, j, 'waiting', '{}', t);
+        if d.state <> 'queued' then
+          d := end_waiting(s, j, t);
+          s.state := d.state;
+        end if;
+      end if;
+      if s.state <> 'queued' then
+        verdict := case s.state when 'running' then 'held' when 'review' then 'review' else 'finished' end;
+        state := s.state; until := s.lease_until;
+        perform note(s.job_id, null, 'duplicate_delivery', s.state, t, jsonb_build_object(
+          'ticket', p_tickets[i], 'worker', p_worker_name, 'redelivered', p_redelivered[i]));
+        return next; continue;
+      end if;
+      if s.wait_until > t then
+        verdict := 'not_due'; state := s.state; until := s.wait_until; return next; continue;
+      end if;
+      if not j.type = any (p_types) then
+        -- Parked with a timer, never straight back to the queue where the same worker would take it again.
+        v_refusals := least(coalesce((s.wait_detail ->> 'refusals')::integer, 0) + 1, 1000);
+        update job_state x set waiting = 'placement', wait_until = t + make_interval(secs => least(30, power(2, least(v_refusals - 1, 10)))),
+            wait_detail = jsonb_build_object('no_handler', j.type, 'worker', p_worker_name, 'refusals', v_refusals)
+          where x.job_id = s.job_id returning x.wait_until into until;
+        perform note(s.job_id, null, 'no_handler', 'queued', t, jsonb_build_object('worker', p_worker_name, 'until', until));
+        verdict := 'no_handler'; state := 'queued'; return next; continue;
+      end if;
+
+      verdict := 'granted';
+      number := s.number + 1;
+      fencing_number := greatest(s.fencing_number + 1,
+        (date_part('epoch', t) * 1000)::bigint + v_generation * 86400000);
+      s.lease_until := t + j.lease;
+      update job_state x set state = 'running', waiting = null, wait_until = null, wait_detail = null,
+          attempt_id = p_attempts[i], fencing_number = claim.fencing_number, reported = false, started = false,
+          number = claim.number, charged = s.charged + 1, lease_until = s.lease_until,
+          first_claimed_at = coalesce(s.first_claimed_at, t)
+        where x.job_id = s.job_id;
+      g_index := g_index || i; g_at := g_at || t; g_until := g_until || s.lease_until;
+      g_number := g_number || number; g_fencing_number := g_fencing_number || fencing_number;
+    end if;
+
+    state := 'running'; until := s.lease_until;
+    lease_seconds := date_part('epoch', s.lease_until - t);
+    time_limit_seconds := date_part('epoch', j.time_limit);
+    repeatable := j.repeatable; checked := j.payload_fingerprint is not null; type := j.type; payload := j.payload::text;
+    key := j.key; submitted_by := j.submitted_by; tags := j.tags; deadline := s.deadline; traceparent := j.traceparent;
+    v_bytes := v_bytes + length(payload);
+    return next;
+  end loop;
+
+  insert into attempt (id, job_id, number, fencing_number, worker_id, worker, login, route, ticket, redelivered, delivered_at,
+      claimed_at, lease_first_until, lease_last_until)
+    select p_attempts[g.i], p_jobs[g.i], g.number, g.fencing_number, p_worker, p_worker_name, session_user, p_routes[g.i],
+        p_tickets[g.i], p_redelivered[g.i], p_delivered_at[g.i], g.at, g.until, g.until
+      from unnest(g_index, g_at, g_until, g_number, g_fencing_number) g (i, at, until, number, fencing_number);
+  insert into event (at, job_id, attempt_id, kind, state, detail)
+    select g.at, p_jobs[g.i], p_attempts[g.i], 'claimed', 'running',
+        jsonb_build_object('number', g.number, 'fencing_number', g.fencing_number::text, 'worker', p_worker_name, 'lease_until', g.until)
+      from unnest(g_index, g_at, g_until, g_number, g_fencing_number) g (i, at, until, number, fencing_number);
+end $$;

@@ -1,0 +1,83 @@
+-- Where a job goes when an attempt ends without an accepted result, or when its waiting ends (rule R8).
+-- p_ended: failed | lost | released | refused (a result refused by deadline or cancel) | waiting (no attempt is ending).
+-- p_failure: {class, classified, retry_after (seconds), why, until, type, message}.
+create or replace function decide(s job_state, j job, p_ended text, p_failure jsonb, t timestamptz)
+returns decision language plpgsql volatile as $$
+declare
+  d decision;
+  v_class text := p_failure ->> 'class';
+  v_classified boolean := coalesce((p_failure ->> 'classified')::boolean, false);
+  v_why text := p_failure ->> 'why';
+  v_elapsed_end timestamptz := s.first_claimed_at + j.retry_elapsed;
+  v_spent boolean;
+begin
+  if p_ended <> 'waiting' and (v_class = 'unsafe' or (not j.repeatable and s.started and not v_classified)) then
+    d.state := 'review';
+    d.reason := 'the attempt had started, its outcome is unknown and it is not repeatable';
+    return d;
+  end if;
+  if s.cancel is not null then
+    d.state := 'cancelled';
+    d.reason := s.cancel ->> 'reason';
+    return d;
+  end if;
+  if s.deadline <= t then
+    d.state := 'failed';
+    d.failure_class := 'deadline';
+    d.reason := 'the deadline passed';
+    return d;
+  end if;
+  if v_class in ('invalid', 'policy') and p_ended = 'failed' then
+    d.state := 'failed';
+    d.failure_class := v_class;
+    d.reason := p_failure ->> 'message';
+    return d;
+  end if;
+
+  if p_ended = 'released' and v_why = 'snooze' then
+    d.waiting := 'schedule';
+    d.wait_until := least((p_failure ->> 'until')::timestamptz, t + interval '1 year');
+  elsif p_ended = 'released' and v_why = 'not_here' then
+    d.waiting := 'placement';
+    d.wait_until := t + make_interval(secs => least(30, power(2, least(s.uncharged, 10))));
+  elsif p_ended = 'released' then
+    d.waiting := 'delivery';
+  elsif p_ended = 'waiting' then
+    d.waiting := 'delivery';
+  else
+    d.waiting := 'retry';
+    d.wait_until := t + coalesce(
+      least(make_interval(secs => (p_failure ->> 'retry_after')::double precision), interval '1 year'),
+      retry_delay(j, s.charged));
+  end if;
+
+  v_spent := s.charged >= j.retry_attempts
+    or coalesce(case when p_ended = 'waiting' then s.wait_until else coalesce(d.wait_until, t) end, t) > v_elapsed_end;
+  -- A waiting job is spent only if its last attempt was lost: every other road was refused before it began to wait.
+  if p_ended = 'waiting' and s.waiting is distinct from 'retry' then
+    v_spent := false;
+  end if;
+  if v_spent and p_ended = 'lost' then
+    -- Its success may still arrive: nobody can claim the job, and `due` ends it one lease later.
+    d.waiting := 'retry';
+    d.wait_until := greatest(t + j.lease, v_elapsed_end + interval '1 microsecond');
+    if s.charged >= j.retry_attempts then
+      d.wait_until := t + j.lease;
+    end if;
+  elsif v_spent then
+    d.state := 'failed';
+    d.failure_class := 'exhausted';
+    d.waiting := null;
+    d.wait_until := null;
+    d.reason := case when s.charged >= j.retry_attempts
+      then format('%s of %s attempts used', s.charged, j.retry_attempts)
+      else format('no retry fits into %s after the first claim', j.retry_elapsed) end;
+    return d;
+  end if;
+  d.state := 'queued';
+  d.reason := coalesce(v_why, v_class, p_ended);
+  d.wait_detail := case when d.waiting = 'delivery' then null else jsonb_strip_nulls(jsonb_build_object(
+    'after', case p_ended when 'lost' then 'lease expired' else coalesce(p_failure ->> 'type', v_why) end,
+    'message', left(p_failure ->> 'message', 200), 'attempt', s.number, 'last', case when v_spent then true end)) end;
+  return d;
+end $$;

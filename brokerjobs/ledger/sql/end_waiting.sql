@@ -1,0 +1,10 @@
+-- Ends the waiting of a locked queued job: rung and claimable, or ended by deadline or exhaustion.
+create or replace function end_waiting(s job_state, j job, t timestamptz)
+returns decision language plpgsql volatile as $$
+declare
+  d decision := decide(s, j, 'waiting', '{}', t);
+begin
+  perform move_job(s, d, case when d.state = 'queued' then 'became_due' when d.state = 'cancelled' then 'cancelled'
+    when d.failure_class = 'deadline' then 'deadline_passed' else 'exhausted' end, null, t, null);
+  return d;
+end $$;

@@ -1,0 +1,26 @@
+-- The reaper's step: gives up attempts whose lease is over, at most p_limit of them.
+create or replace function expire(p_by text, p_limit integer)
+returns table (job_id uuid, attempt_id uuid, state text, until timestamptz)
+language plpgsql volatile security definer set search_path = brokerjobs, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_id uuid;
+  s job_state;
+  j job;
+  d decision;
+  t timestamptz;
+begin
+  perform require_read_committed();
+  for v_id in
+    select x.job_id from job_state x where x.state = 'running' and x.lease_until <= clock() limit p_limit
+  loop
+    select * into s from job_state x where x.job_id = v_id for update skip locked;
+    continue when not found or s.state <> 'running';
+    t := clock();
+    select * into j from job x where x.id = v_id;
+    continue when not lease_is_over(s, j.lease, t);
+    d := expire_attempt(s, j, p_by, t);
+    job_id := v_id; attempt_id := s.attempt_id; state := d.state; until := d.wait_until;
+    return next;
+  end loop;
+end $$;

@@ -1,0 +1,86 @@
+-- Submits jobs of one type: one verdict a row, in one transaction, the caller's included.
+-- created | existing (same key, same payload: the same job) | conflict (same key, other payload) | key_in_flight (another open
+-- transaction holds the key) | unknown_type | invalid (detail says what).
+create or replace function submit(
+  p_namespace text, p_type text, p_ids uuid[], p_payloads text[], p_keys text[], p_submitted_by text, p_tags text[],
+  p_not_before timestamptz[], p_deadlines timestamptz[], p_traceparents text[], p_fingerprint text,
+  p_observed_at timestamptz, p_announced boolean)
+returns table (id uuid, verdict text, job_id uuid, ticket uuid, detail jsonb)
+language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set lock_timeout = '2s' as $$
+#variable_conflict use_column
+declare
+  y job_type;
+  k idempotency_key;
+  t timestamptz := clock();
+  v_payload jsonb;
+  v_hash bytea;
+  v_taken boolean;
+  v_route text;
+  g_index integer[] := '{}';
+  g_payload jsonb[] := '{}';
+  g_hash bytea[] := '{}';
+  g_ticket uuid[] := '{}';
+begin
+  select * into y from job_type x where x.namespace = p_namespace and x.name = p_type;
+  v_route := y.namespace || '.q.' || y.queue;
+  for i in 1 .. cardinality(p_ids) loop
+    id := p_ids[i]; job_id := null; ticket := null; detail := null;
+    if y.name is null then
+      verdict := 'unknown_type'; return next; continue;
+    end if;
+    detail := case
+      when p_payloads[i] is null then jsonb_build_object('problem', 'the payload is missing')
+      when octet_length(p_payloads[i]) > y.payload_limit then
+        jsonb_build_object('problem', 'payload_too_large', 'size', octet_length(p_payloads[i]), 'limit', y.payload_limit)
+      when length(p_keys[i]) > 255 or p_keys[i] = '' then jsonb_build_object('problem', 'a key has 1 to 255 characters')
+      when p_not_before[i] > t + interval '1 year' then jsonb_build_object('problem', 'not_before is more than a year ahead')
+      when p_deadlines[i] > t + interval '1 year' then jsonb_build_object('problem', 'the deadline is more than a year ahead')
+      when p_deadlines[i] <= t then jsonb_build_object('problem', 'the deadline has passed')
+      when length(p_tags[i]) > 8192 then jsonb_build_object('problem', 'tags are more than 8192 characters of JSON') end;
+    if detail is not null then
+      verdict := 'invalid'; return next; continue;
+    end if;
+    v_payload := p_payloads[i]::jsonb;
+    v_hash := sha256(convert_to(v_payload::text, 'UTF8'));
+    if p_keys[i] is not null then
+      begin
+        insert into idempotency_key values (p_namespace, p_type, p_keys[i], p_ids[i], v_hash, p_submitted_by, t)
+          on conflict do nothing;
+        v_taken := not found;
+      exception when lock_not_available then
+        verdict := 'key_in_flight'; return next; continue;
+      end;
+      if v_taken then
+        select * into k from idempotency_key x where x.namespace = p_namespace and x.type = p_type and x.key = p_keys[i];
+        job_id := k.job_id;
+        verdict := case when k.payload_hash = v_hash then 'existing' else 'conflict' end;
+        detail := jsonb_build_object('first_submitted_by', k.submitted_by, 'first_submitted_at', k.made_at);
+        return next; continue;
+      end if;
+    end if;
+    verdict := 'created'; job_id := p_ids[i];
+    ticket := case when coalesce(p_not_before[i] <= t, true) then gen_random_uuid() end;
+    g_index := g_index || i; g_payload := g_payload || v_payload; g_hash := g_hash || v_hash; g_ticket := g_ticket || ticket;
+    return next;
+  end loop;
+
+  insert into job (id, namespace, type, route, payload, payload_hash, payload_fingerprint, key, submitted_by, login, tags,
+      submitted_at, observed_at, not_before, deadline, traceparent, repeatable, lease, time_limit, retry_attempts,
+      retry_elapsed, retry_first_delay, retry_factor, retry_max_delay, placement_deadline, result_limit)
+    select p_ids[g.i], p_namespace, p_type, v_route, g.payload, g.hash, p_fingerprint, p_keys[g.i], p_submitted_by, session_user,
+        coalesce(p_tags[g.i], '{}')::jsonb, t, p_observed_at, p_not_before[g.i], p_deadlines[g.i], p_traceparents[g.i],
+        y.repeatable, y.lease, y.time_limit, y.retry_attempts, y.retry_elapsed, y.retry_first_delay, y.retry_factor,
+        y.retry_max_delay, y.placement_deadline, y.result_limit
+      from unnest(g_index, g_payload, g_hash) g (i, payload, hash);
+  insert into job_state (job_id, state, waiting, wait_until, deadline)
+    select p_ids[g.i], 'queued', case when g.ticket is null then 'schedule' else 'delivery' end,
+        case when g.ticket is null then p_not_before[g.i] end, p_deadlines[g.i]
+      from unnest(g_index, g_ticket) g (i, ticket);
+  insert into event (at, job_id, kind, state, detail)
+    select t, p_ids[g.i], 'submitted', 'queued', jsonb_strip_nulls(jsonb_build_object('by', p_submitted_by, 'key', p_keys[g.i],
+        'waiting', case when g.ticket is null then 'schedule' else 'delivery' end, 'until', case when g.ticket is null then p_not_before[g.i] end))
+      from unnest(g_index, g_ticket) g (i, ticket);
+  insert into outbox (ticket, kind, job_id, made_at, hold_until)
+    select g.ticket, 'doorbell', p_ids[g.i], t, case when p_announced then t + interval '2 seconds' else t end
+      from unnest(g_index, g_ticket) g (i, ticket) where g.ticket is not null;
+end $$;
