@@ -1,57 +1,54 @@
 """Every error that brokerjobs raises on purpose: one file, one root, evidence as attributes.
 
     BrokerjobsError
-    ├── ConfigurationError            a setting or an application declaration is wrong
-    │   ├── JobTypeConflict           one name registered twice in one app with different terms
-    │   └── MissingHandler            a job type that this process must run has no handler
+    ├── ConfigurationError            a setting or declaration is wrong
+    │   ├── JobTypeConflict, MissingHandler
     ├── SchemaMismatch                the ledger's schema is not one that this code serves
     │   └── TopologyMismatch          a queue or exchange exists with other arguments
-    ├── LedgerUnavailable             PostgreSQL gave no answer (may be tried again)
-    ├── BrokerUnavailable             RabbitMQ gave no answer (may be tried again)
-    ├── PermissionDenied              the login may not do this
+    ├── LedgerUnavailable, BrokerUnavailable, PermissionDenied
     ├── SubmissionRefused             a job was not accepted at the door
-    │   ├── UnknownJobType
-    │   ├── InvalidPayload
-    │   ├── PayloadTooLarge
-    │   ├── IdempotencyConflict       same key, other payload
-    │   └── KeyInFlight               another open transaction holds the key
-    ├── WrongIsolation                a guest transaction that is not READ COMMITTED
-    ├── StaleAttempt                  the attempt is no longer the current one
-    ├── AlreadyReported               the attempt has already made its one report
-    ├── ResultMissing                 a completing transaction ended without a result
-    ├── InvalidResult
-    ├── ResultTooLarge
-    ├── JobNotFound
-    ├── JobFailed                     ┐
-    ├── JobCancelled                  │ answers of `handle.result()`
-    ├── InReview                      │ that are not a result
-    ├── ResultTimeout                 ┘
-    ├── RefusedMove                   the job's state does not allow what was asked
-    └── HandlerSignal                 raised *by* handlers to say how an attempt ended
-        ├── TemporaryFailure
-        ├── InvalidJob
-        ├── PolicyRejected
-        ├── UnknownOutcome
-        └── Snooze
+    │   ├── UnknownJobType, InvalidPayload, PayloadTooLarge, IdempotencyConflict, KeyInFlight
+    ├── WrongIsolation, StaleAttempt, AlreadyReported, ResultMissing     raised in an attempt's transaction
+    ├── InvalidResult, ResultTooLarge
+    ├── JobNotFound, RefusedMove
+    ├── JobFailed, JobCancelled, InReview, ResultTimeout                 answers of `handle.result()`
+    └── HandlerSignal                 raised *by* handlers to say how their attempt ended
+        ├── TemporaryFailure, InvalidJob, PolicyRejected, UnknownOutcome, Snooze
 
-A message says what was wrong, where, and what to do.  Evidence is given by keyword and kept under
-the same name; every error survives `pickle`.
+A message says what, where, and what to do.  Evidence is given by keyword and kept; errors survive `pickle`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, Final, TypeVar, dataclass_transform
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from uuid import UUID
+
+E = TypeVar("E", bound="BrokerjobsError")
+_UNSAID: Final = {"path": "top level", "reason": "no reason given"}  # how "" reads in a message
 
 
-def _rebuilt(kind: type[BrokerjobsError], args: tuple[Any, ...], evidence: dict[str, Any]) -> BrokerjobsError:
-    """Make a pickled error again without calling its constructor, whose arguments are keywords."""
-    error = kind.__new__(kind, *args)
-    error.args = args
-    error.__dict__.update(evidence)
-    return error
+def _made_again(kind: type[E], *args: object) -> E:
+    return kind.__new__(kind, *args)  # not by the constructor, whose arguments are keywords
+
+
+@dataclass_transform(eq_default=False, kw_only_default=True)
+def _says(template: str) -> Callable[[type[E]], type[E]]:
+    """Make an error of keyword evidence, whose message is `template` filled in with it."""
+
+    def made(kind: type[E]) -> type[E]:
+        def say(self: BrokerjobsError) -> None:
+            said = {name: value for name, value in vars(self).items() if value != ""}
+            Exception.__init__(self, template.format(self=self, **{**_UNSAID, **said}))
+
+        kind.__post_init__ = say  # type: ignore[attr-defined]  # how a dataclass is told, once for all of them
+        return dataclass(eq=False, repr=False, kw_only=True)(kind)
+
+    return made
 
 
 class BrokerjobsError(Exception):
@@ -61,10 +58,19 @@ class BrokerjobsError(Exception):
         super().__init__(message)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (type(self), self.args, dict(self.__dict__))
+        return _made_again, (type(self), *self.args), dict(vars(self))
 
 
-# --- declarations and settings ------------------------------------------------------------------
+@dataclass(eq=False, repr=False, kw_only=True)
+class _TooLarge(BrokerjobsError):
+    job_type: str
+    size: int
+    limit: int
+
+    @property
+    def excess(self) -> int:
+        """Bytes over the limit."""
+        return self.size - self.limit
 
 
 class ConfigurationError(BrokerjobsError):
@@ -76,26 +82,18 @@ class ConfigurationError(BrokerjobsError):
 
 
 class JobTypeConflict(ConfigurationError):
-    """One name is declared twice in one app with terms that differ, as `differences` lists."""
+    """One name is declared twice in one app with terms that differ, as `problems` lists."""
 
-    def __init__(self, *, job_type: str, differences: tuple[str, ...]) -> None:
-        super().__init__(
-            f"job type {job_type!r} is declared twice in this app with different terms; "
-            "declare it once and import it where it is used:",
-            problems=differences,
-        )
+    def __init__(self, *, job_type: str, problems: tuple[str, ...]) -> None:
+        super().__init__(f"job type {job_type!r} is declared twice in this app, with other terms:", problems=problems)
         self.job_type = job_type
-        self.differences = differences
 
 
 class MissingHandler(ConfigurationError):
     """A job type that this process was asked to run has no handler."""
 
     def __init__(self, *, job_type: str) -> None:
-        super().__init__(
-            f"job type {job_type!r} has no handler in this process; import the module that decorates one "
-            "with `@<job type>.handler`, or do not run this type here"
-        )
+        super().__init__(f"job type {job_type!r} has no handler here; import the module that has its `@….handler`")
         self.job_type = job_type
 
 
@@ -107,22 +105,18 @@ class SchemaMismatch(BrokerjobsError):
         self.command = command
 
 
+@_says(
+    "{queue!r} exists at the broker with {argument} = {existing!r}, wanted {wanted!r}; deliveries are doorbells, so "
+    "`brokerjobs setup --recreate {queue}` loses no job"
+)
 class TopologyMismatch(SchemaMismatch):
     """A queue or exchange of ours exists at the broker with another argument than wanted."""
 
-    def __init__(self, *, queue: str, argument: str, existing: object, wanted: object) -> None:
-        super().__init__(
-            f"{queue!r} exists at the broker with {argument} = {existing!r}, wanted {wanted!r}; deliveries are "
-            "doorbells, so making it anew loses no job",
-            command=f"brokerjobs setup --recreate {queue}",
-        )
-        self.queue = queue
-        self.argument = argument
-        self.existing = existing
-        self.wanted = wanted
-
-
-# --- the two servers ----------------------------------------------------------------------------
+    queue: str
+    argument: str
+    existing: object
+    wanted: object
+    command: str = "brokerjobs setup --recreate QUEUE"
 
 
 class LedgerUnavailable(BrokerjobsError):
@@ -137,145 +131,119 @@ class PermissionDenied(BrokerjobsError):
     """The login may not do this; the message names the role or right that is missing."""
 
 
-# --- submitting ---------------------------------------------------------------------------------
-
-
 class SubmissionRefused(BrokerjobsError):
     """A job was not accepted at the door; nothing was recorded."""
 
 
+@_says(
+    "the ledger does not know job type {job_type!r} of namespace {namespace!r}; "
+    "register it with `brokerjobs setup module:app` or start a worker that has it"
+)
 class UnknownJobType(SubmissionRefused):
     """The ledger does not know the job type."""
 
-    def __init__(self, *, namespace: str, job_type: str) -> None:
-        super().__init__(
-            f"the ledger does not know job type {job_type!r} of namespace {namespace!r}; "
-            "register it with `brokerjobs setup module:app` or start a worker that has it"
-        )
-        self.namespace = namespace
-        self.job_type = job_type
+    namespace: str
+    job_type: str
 
 
+@_says("payload of job type {job_type!r} is invalid at {path}: {problem}")
 class InvalidPayload(SubmissionRefused):
     """The payload is not one that its job type takes; `path` is like `items[3].price`, "" for the whole."""
 
-    def __init__(self, *, path: str, problem: str, job_type: str | None = None) -> None:
-        super().__init__(f"payload{_of(job_type)} is invalid{_at(path)}: {problem}")
-        self.path = path
-        self.problem = problem
-        self.job_type = job_type
+    job_type: str
+    path: str
+    problem: str
 
 
-class PayloadTooLarge(SubmissionRefused):
+@_says(
+    "payload of job type {job_type!r} is {size} bytes of JSON, {self.excess} over the limit of {limit}; "
+    "keep large data in object storage (an artifact) and send its name"
+)
+class PayloadTooLarge(_TooLarge, SubmissionRefused):
     """The payload's UTF-8 JSON is `size` bytes, more than `limit`."""
 
-    def __init__(self, *, size: int, limit: int, job_type: str | None = None) -> None:
-        super().__init__(_too_large("payload", size, limit, job_type))
-        self.size = size
-        self.limit = limit
-        self.job_type = job_type
 
-
+@_says(
+    "key {key!r} was first used by {first_submitted_by!r} for job {job_id} with another payload, "
+    "and now by {submitted_by!r}; use another key for another job"
+)
 class IdempotencyConflict(SubmissionRefused):
     """`key` already names job `job_id`, which has another payload; both submitters are named."""
 
-    def __init__(self, *, job_id: UUID, key: str, submitted_by: str, first_submitted_by: str) -> None:
-        super().__init__(
-            f"key {key!r} was first used by {first_submitted_by!r} for job {job_id} with another payload, "
-            f"and now by {submitted_by!r}; use another key for another job"
-        )
-        self.job_id = job_id
-        self.key = key
-        self.submitted_by = submitted_by
-        self.first_submitted_by = first_submitted_by
+    job_id: UUID
+    key: str
+    submitted_by: str
+    first_submitted_by: str
 
 
+@_says("key {key!r} of job type {job_type!r} is held by another open transaction; submit again when it has ended")
 class KeyInFlight(SubmissionRefused):
     """Another open transaction has submitted the same key and has not ended within 2 s."""
 
-    def __init__(self, *, key: str, job_type: str | None = None) -> None:
-        super().__init__(
-            f"key {key!r}{_of(job_type)} is held by another open transaction; submit again when it has ended"
-        )
-        self.key = key
-        self.job_type = job_type
+    job_type: str
+    key: str
 
 
-# --- attempts and their transactions ------------------------------------------------------------
-
-
+@_says(
+    "the transaction given with within= is {level}; begin it with `BEGIN ISOLATION LEVEL READ COMMITTED` "
+    '(SQLAlchemy: `create_engine(..., isolation_level="READ COMMITTED")`), so that its check sees what others commit'
+)
 class WrongIsolation(BrokerjobsError):
     """A transaction given with `within=` has isolation `level` instead of READ COMMITTED."""
 
-    def __init__(self, *, level: str) -> None:
-        super().__init__(
-            f"the transaction given with within= is {level.upper()}; it must be READ COMMITTED, because its "
-            "check must see what other transactions committed meanwhile: open it with "
-            "`BEGIN ISOLATION LEVEL READ COMMITTED` (SQLAlchemy: "
-            '`connection.execution_options(isolation_level="READ COMMITTED")`)'
-        )
-        self.level = level
+    level: str
 
 
+@_says(
+    "attempt {attempt_id} (fencing number {fencing_number}) of job {job_id} is not the current one: {reason}; "
+    "let this error pass, so that the transaction rolls back"
+)
 class StaleAttempt(BrokerjobsError):
     """The attempt is not the current one of its job; roll back, its writes must not be committed."""
 
-    def __init__(self, *, job_id: UUID, attempt_id: UUID, fencing_number: int, reason: str) -> None:
-        super().__init__(
-            f"attempt {attempt_id} (fencing number {fencing_number}) of job {job_id} is not the current one: "
-            f"{reason}; let this error pass, so that the transaction rolls back"
-        )
-        self.job_id = job_id
-        self.attempt_id = attempt_id
-        self.fencing_number = fencing_number
-        self.reason = reason
+    job_id: UUID
+    attempt_id: UUID
+    fencing_number: int
+    reason: str
 
 
+@_says(
+    "attempt {attempt_id} of job {job_id} has already reported; let this error pass, so that the writes of this "
+    "transaction roll back: those of the first one may stand"
+)
 class AlreadyReported(BrokerjobsError):
     """The attempt has made its one report; a second transaction's writes must be rolled back."""
 
-    def __init__(self, *, job_id: UUID, attempt_id: UUID) -> None:
-        super().__init__(
-            f"attempt {attempt_id} of job {job_id} has already reported; let this error pass, so that the writes "
-            "of this transaction roll back: those of the first one may stand"
-        )
-        self.job_id = job_id
-        self.attempt_id = attempt_id
+    job_id: UUID
+    attempt_id: UUID
 
 
+@_says(
+    "the transaction of attempt {attempt_id} of job {job_id} ended without a result and was rolled back; "
+    "call `tx.complete(result)` in it, or open it with `ctx.transaction(complete=False)`"
+)
 class ResultMissing(BrokerjobsError):
     """A completing transaction came to its end without `tx.complete(result)`; it was rolled back."""
 
-    def __init__(self, *, job_id: UUID, attempt_id: UUID) -> None:
-        super().__init__(
-            f"the transaction of attempt {attempt_id} of job {job_id} ended without a result and was rolled back; "
-            "call `tx.complete(result)` in it, or open it with `ctx.transaction(complete=False)`"
-        )
-        self.job_id = job_id
-        self.attempt_id = attempt_id
+    job_id: UUID
+    attempt_id: UUID
 
 
+@_says("result of job type {job_type!r} is invalid at {path}: {problem}")
 class InvalidResult(BrokerjobsError):
     """The result is not one that its job type declares; `path` is like `items[3].price`, "" for the whole."""
 
-    def __init__(self, *, path: str, problem: str, job_type: str | None = None) -> None:
-        super().__init__(f"result{_of(job_type)} is invalid{_at(path)}: {problem}")
-        self.path = path
-        self.problem = problem
-        self.job_type = job_type
+    job_type: str
+    path: str
+    problem: str
 
 
-class ResultTooLarge(BrokerjobsError):
+@_says(
+    "result of job type {job_type!r} is {size} bytes of JSON, {self.excess} over the limit of {limit}; "
+    "keep large data in object storage (an artifact) and return its name"
+)
+class ResultTooLarge(_TooLarge):
     """The result's UTF-8 JSON is `size` bytes, more than `limit`."""
-
-    def __init__(self, *, size: int, limit: int, job_type: str | None = None) -> None:
-        super().__init__(_too_large("result", size, limit, job_type))
-        self.size = size
-        self.limit = limit
-        self.job_type = job_type
-
-
-# --- asking about a job -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,81 +253,65 @@ class AttemptError:
     number: int
     attempt_id: UUID
     worker: str
-    # A plain string, one of `rules.failures.FailureClass`: a newer ledger may know more classes.
-    failure_class: str
+    failure_class: str  # of `rules.failures.FailureClass`; plain, since a newer ledger may know more
     error_type: str
     message: str
     claimed_at: datetime
     ended_at: datetime | None
 
 
+@_says("the ledger has no job {job_id}; it was never submitted there, or is past its retention")
 class JobNotFound(BrokerjobsError):
     """The ledger has no such job (any more)."""
 
-    def __init__(self, *, job_id: UUID | str) -> None:
-        super().__init__(f"the ledger has no job {job_id}; it may never have been submitted, or be past its retention")
-        self.job_id = job_id
+    job_id: UUID | str
 
 
+@_says("job {job_id} failed ({failure_class}): {reason}")
 class JobFailed(BrokerjobsError):
     """The job ended `failed`: its class, the reason, and every attempt with its error."""
 
-    def __init__(
-        self, *, job_id: UUID, failure_class: str, reason: str, attempts: tuple[AttemptError, ...] = ()
-    ) -> None:
-        tried = f" after {len(attempts)} attempt{'' if len(attempts) == 1 else 's'}" if attempts else ""
-        super().__init__(f"job {job_id} failed ({failure_class}){tried}: {reason}")
-        self.job_id = job_id
-        self.failure_class = failure_class
-        self.reason = reason
-        self.attempts = attempts
+    job_id: UUID
+    failure_class: str
+    reason: str
+    attempts: tuple[AttemptError, ...] = ()
 
 
+@_says("job {job_id} was cancelled: {reason}")
 class JobCancelled(BrokerjobsError):
     """The job was cancelled; `reason` is what the one who cancelled it said."""
 
-    def __init__(self, *, job_id: UUID, reason: str = "") -> None:
-        super().__init__(f"job {job_id} was cancelled" + (f": {reason}" if reason else ""))
-        self.job_id = job_id
-        self.reason = reason
+    job_id: UUID
+    reason: str = ""
 
 
+@_says(
+    "job {job_id} is in review, its outcome is unknown: {reason}; look at `brokerjobs jobs show {job_id}` "
+    "and do not submit it again"
+)
 class InReview(BrokerjobsError):
     """The outcome of the job is unknown and waits for a decision; it may still end either way."""
 
-    def __init__(self, *, job_id: UUID, reason: str = "") -> None:
-        super().__init__(
-            f"job {job_id} is in review, its outcome is unknown{f': {reason}' if reason else ''}; "
-            f"look at `brokerjobs jobs show {job_id}` and do not submit it again"
-        )
-        self.job_id = job_id
-        self.reason = reason
+    job_id: UUID
+    reason: str = ""
 
 
+@_says("job {job_id} was still {state} after {timeout} (h:mm:ss); it goes on, ask its handle again later")
 class ResultTimeout(BrokerjobsError):
     """The job had not ended within `timeout`; it goes on, and its handle can be asked again."""
 
-    def __init__(self, *, job_id: UUID, timeout: timedelta, state: str = "") -> None:
-        super().__init__(
-            f"job {job_id} had not ended after {timeout.total_seconds():g} s"
-            f"{f' (it is {state})' if state else ''}; it goes on, ask its handle again later"
-        )
-        self.job_id = job_id
-        self.timeout = timeout
-        self.state = state
+    job_id: UUID
+    timeout: timedelta
+    state: str
 
 
+@_says("job {job_id} is {state}: {move} is not possible, nothing was changed")
 class RefusedMove(BrokerjobsError):
     """The job is `state`, from which `move` (cancel, replay …) is not allowed; nothing was changed."""
 
-    def __init__(self, *, job_id: UUID, state: str, move: str = "cancel") -> None:
-        super().__init__(f"job {job_id} is {state}; {move} is not possible any more and nothing was changed")
-        self.job_id = job_id
-        self.state = state
-        self.move = move
-
-
-# --- raised by handlers -------------------------------------------------------------------------
+    job_id: UUID
+    state: str
+    move: str = "cancel"
 
 
 class HandlerSignal(BrokerjobsError):
@@ -371,9 +323,8 @@ class TemporaryFailure(HandlerSignal):
 
     def __init__(self, message: str, *, retry_after: timedelta | None = None) -> None:
         super().__init__(message)
-        # Often computed from another service's header: a value out of bounds must not hide the failure itself.
-        bounded = None if retry_after is None else min(max(retry_after, timedelta(0)), timedelta(days=365))
-        self.retry_after = bounded
+        # Often another service's answer: a value out of bounds must not hide the failure itself.
+        self.retry_after = None if retry_after is None else min(max(retry_after, timedelta(0)), timedelta(days=365))
 
 
 class InvalidJob(HandlerSignal):
@@ -393,21 +344,7 @@ class Snooze(HandlerSignal):
 
     def __init__(self, until: datetime) -> None:
         if until.utcoffset() is None:
-            raise ValueError(f"Snooze(until={until!r}) has no time zone; give an aware datetime, such as UTC")
+            message = f"Snooze(until={until!r}) has no time zone; give an aware datetime, such as UTC"
+            raise ValueError(message)
         super().__init__(f"snoozed until {until.isoformat()}")
         self.until = until
-
-
-def _of(job_type: str | None) -> str:
-    return f" of job type {job_type!r}" if job_type else ""
-
-
-def _at(path: str) -> str:
-    return f" at {path}" if path else ""
-
-
-def _too_large(what: str, size: int, limit: int, job_type: str | None) -> str:
-    return (
-        f"{what}{_of(job_type)} is {size} bytes of JSON, {size - limit} over the limit of {limit}; "
-        "keep large data in object storage (an artifact) and give its name instead"
-    )

@@ -11,12 +11,14 @@ The ledger's SQL repeats these guards with the same strings; a test drives every
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from brokerjobs.rules.verdicts import ReportVerdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class JobState(StrEnum):
@@ -107,7 +109,7 @@ def is_allowed(before: JobState, after: JobState) -> bool:
     return (before, after) in JOB_MOVES
 
 
-def shown_attempt(closed_as: ClosedAs | None, report_verdict: ReportVerdict | None, started: bool) -> AttemptShown:
+def shown_attempt(closed_as: ClosedAs | None, report_verdict: ReportVerdict | None, *, started: bool) -> AttemptShown:
     """The shown state of an attempt, from how it was closed, what became of its report, and whether it started.
 
     A report is rejected on an attempt that was closed *before* it only if that close was `timed_out`

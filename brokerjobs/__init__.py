@@ -1,0 +1,1 @@
+"""brokerjobs: jobs delivered by RabbitMQ, whose attempts are recorded and fenced in PostgreSQL."""
