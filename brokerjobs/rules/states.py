@@ -110,16 +110,11 @@ def is_allowed(before: JobState, after: JobState) -> bool:
 
 
 def shown_attempt(closed_as: ClosedAs | None, report_verdict: ReportVerdict | None, *, started: bool) -> AttemptShown:
-    """The shown state of an attempt, from how it was closed, what became of its report, and whether it started.
-
-    A report is rejected on an attempt that was closed *before* it only if that close was `timed_out`
-    (every other close is itself the answer to a report), so an attempt whose own result was refused
-    while it ran, by its deadline or a cancel, is shown as it was closed.
-    """
+    """The shown state of an attempt, from how it was closed, what became of its report, and whether it started."""
     if report_verdict is ReportVerdict.ACCEPTED:
         return AttemptShown.COMPLETED
-    if closed_as is None:
-        return AttemptShown.ACTIVE if started else AttemptShown.CLAIMED
-    if closed_as is ClosedAs.TIMED_OUT and report_verdict is ReportVerdict.REJECTED:
+    if report_verdict is ReportVerdict.REJECTED:
         return AttemptShown.REJECTED_STALE
-    return AttemptShown(closed_as.value)
+    if closed_as is not None:
+        return AttemptShown(closed_as.value)
+    return AttemptShown.ACTIVE if started else AttemptShown.CLAIMED

@@ -1,0 +1,141 @@
+"""What an exception of a handler means: a failure of some class, or a wish to run later."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from brokerjobs import errors
+from brokerjobs.rules import texts
+from brokerjobs.rules.durations import show_duration
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+MESSAGE_LIMIT: Final = 2_000
+TRACEBACK_LIMIT: Final = 16_000
+
+
+class FailureClass(StrEnum):
+    """What a failure asks for."""
+
+    TEMPORARY = "temporary"  # try again, within bounds
+    INVALID = "invalid"  # fail at once: it can never succeed
+    POLICY = "policy"  # not here: find a qualified worker, or stop
+    UNSAFE = "unsafe"  # unknown outcome: review
+    DEADLINE = "deadline"  # decided by the ledger: too late
+    EXHAUSTED = "exhausted"  # decided by the ledger: no attempt is left
+
+
+# What a job type may say of an exception; the other classes are the ledger's to decide.
+DECLARABLE: Final = frozenset({FailureClass.TEMPORARY, FailureClass.INVALID, FailureClass.POLICY, FailureClass.UNSAFE})
+
+FailureMapping: TypeAlias = Mapping[type[BaseException], FailureClass | str]
+
+_SIGNALS: Final[FailureMapping] = {
+    errors.TemporaryFailure: FailureClass.TEMPORARY,
+    errors.InvalidJob: FailureClass.INVALID,
+    errors.PolicyRejected: FailureClass.POLICY,
+    errors.UnknownOutcome: FailureClass.UNSAFE,
+    # The handler's, though not raised as a signal: the same result is too large again next time.
+    errors.ResultTooLarge: FailureClass.INVALID,
+}
+# Of several failures at once the one that forbids most decides.
+_GRAVITY: Final = (FailureClass.UNSAFE, FailureClass.INVALID, FailureClass.POLICY, FailureClass.TEMPORARY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """How an attempt failed; `classified` says whether its type or its handler chose the class."""
+
+    failure_class: FailureClass
+    classified: bool
+    error_type: str
+    message: str
+    traceback: str = ""
+    retry_after: timedelta | None = None
+
+    def as_data(self) -> dict[str, Any]:
+        """The failure as JSON values, durations in seconds: the ledger's form."""
+        return {
+            "class": self.failure_class.value,
+            "classified": self.classified,
+            "type": self.error_type,
+            "message": self.message,
+            "traceback": self.traceback,
+            "retry_after": None if self.retry_after is None else self.retry_after.total_seconds(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Snoozed:
+    """The handler asked to run again at `until` (aware)."""
+
+    until: datetime
+
+
+def classify(exc: BaseException, mapping: FailureMapping, *, repeatable: bool) -> Failure | Snoozed:
+    """What `exc`, raised by a handler of a type with this `mapping`, means.
+
+    Along the class's MRO the most specific entry of `mapping` or of our own signals decides.  An exception
+    group is what its exceptions are: classified only if all of them are, and then the gravest.  Anything
+    else is unclassified: temporary if the type is repeatable, else unsafe.
+    """
+    leaves = _leaves(exc, mapping)
+    wishes = [leaf.until for leaf in leaves if isinstance(leaf, errors.Snooze)]
+    if len(wishes) == len(leaves):
+        return Snoozed(max(wishes))
+    found = [_declared(leaf, mapping) for leaf in leaves if not isinstance(leaf, errors.Snooze)]
+    classes = {one for one in found if one is not None}
+    classified = len(classes) > 0 and None not in found
+    unclassified = FailureClass.TEMPORARY if repeatable else FailureClass.UNSAFE
+    asked = [leaf.retry_after for leaf in leaves if isinstance(leaf, errors.TemporaryFailure)]
+    return Failure(
+        failure_class=min(classes, key=_GRAVITY.index) if classified else unclassified,
+        classified=classified,
+        error_type=name_of(type(exc)),
+        message=texts.first_part(_message(exc), MESSAGE_LIMIT),
+        traceback=texts.last_part("".join(traceback.format_exception(exc)), TRACEBACK_LIMIT),
+        retry_after=max((wait for wait in asked if wait is not None), default=None),
+    )
+
+
+def time_limit_failure(limit: timedelta, *, repeatable: bool) -> Failure:
+    """The failure of an attempt that was still running at its time limit."""
+    return Failure(
+        failure_class=FailureClass.TEMPORARY if repeatable else FailureClass.UNSAFE,
+        classified=False,
+        error_type="TimeLimitExceeded",
+        message=f"the handler had not ended after its time limit of {show_duration(limit)}",
+    )
+
+
+def name_of(kind: type[BaseException]) -> str:
+    """The name of an exception class as shown: `ValueError`, `httpx.ConnectError`, `InvalidJob`."""
+    own = kind.__module__ in {"builtins", errors.__name__}
+    return kind.__qualname__ if own else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _leaves(exc: BaseException, mapping: FailureMapping) -> list[BaseException]:
+    if _declared(exc, mapping) is None and isinstance(exc, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", exc)
+        return [leaf for part in group.exceptions for leaf in _leaves(part, mapping)]
+    return [exc]
+
+
+def _declared(exc: BaseException, mapping: FailureMapping) -> FailureClass | None:
+    for kind in type(exc).__mro__:
+        found = mapping.get(kind) or _SIGNALS.get(kind)
+        if found is not None:
+            return FailureClass(found)
+    return None
+
+
+def _message(exc: BaseException) -> str:
+    try:
+        return str(exc)
+    except Exception as error:  # noqa: BLE001  # a broken __str__ must not hide the failure
+        return f"(str() of it raised {name_of(type(error))})"

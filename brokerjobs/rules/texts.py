@@ -1,0 +1,49 @@
+"""Texts of other people's errors, made fit to be stored and shown."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# PostgreSQL's text and jsonb take neither NUL nor a surrogate that stands alone.
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
+# scheme://user:SECRET@ up to the last @ of the word, since people leave / and @ in passwords unescaped;
+# a port and a path after it are no password.  Bounded, so that hostile texts cost linear time.
+_URL_PASSWORD: Final = re.compile(
+    r"(?P<kept>[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s:/@]{0,256}:)(?!\d{1,5}(?:[/?#\s'\"]|$))\S{1,512}@"
+)
+_NAMED_PASSWORD: Final = re.compile(
+    r"(?P<kept>\bpassword\s{0,3}=\s{0,3})(?:'[^']{0,512}'|[^\s&'\"]{1,512})", re.IGNORECASE
+)
+# Redaction comes before cutting, which could part a password from its @; this bounds its cost.
+_READ_AT_MOST: Final = 1_048_576
+REDACTED: Final = "***"
+
+
+def storable(text: str) -> str:
+    """`text` with every character that PostgreSQL refuses replaced by U+FFFD."""
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
+def redacted(text: str) -> str:
+    """`text` with the passwords of URLs and of connection strings replaced by `***`."""
+    text = _URL_PASSWORD.sub(rf"\g<kept>{REDACTED}@", text)
+    return _NAMED_PASSWORD.sub(rf"\g<kept>{REDACTED}", text)
+
+
+def first_part(text: str, limit: int) -> str:
+    """The beginning of `text`, storable, redacted, and at most `limit` characters with the note of the cut."""
+    whole = redacted(storable(text[:_READ_AT_MOST]))
+    if len(whole) <= limit:
+        return whole
+    note = f" … ({len(text)} characters)"
+    return whole[: max(0, limit - len(note))] + note
+
+
+def last_part(text: str, limit: int) -> str:
+    """The end of `text` (where a traceback says what happened), under the conditions of `first_part`."""
+    whole = redacted(storable(text[-_READ_AT_MOST:]))
+    if len(whole) <= limit:
+        return whole
+    note = f"({len(text)} characters) …\n"
+    return note + whole[len(whole) - max(0, limit - len(note)) :]
