@@ -211,10 +211,7 @@ class StaleAttempt(BrokerjobsError):
     reason: str
 
 
-@_says(
-    "attempt {attempt_id} of job {job_id} has already reported; let this error pass, so that the writes of this "
-    "transaction roll back: those of the first one may stand"
-)
+@_says("attempt {attempt_id} of job {job_id} has already reported; let this error pass, so that all is rolled back")
 class AlreadyReported(BrokerjobsError):
     """The attempt has made its one report; a second transaction's writes must be rolled back."""
 
@@ -289,10 +286,7 @@ class JobCancelled(BrokerjobsError):
     reason: str = ""
 
 
-@_says(
-    "job {job_id} is in review, its outcome is unknown: {reason}; look at `brokerjobs jobs show {job_id}` "
-    "and do not submit it again"
-)
+@_says("job {job_id} is in review, its outcome is unknown: {reason}; see `brokerjobs jobs show {job_id}`")
 class InReview(BrokerjobsError):
     """The outcome of the job is unknown and waits for a decision; it may still end either way."""
 
