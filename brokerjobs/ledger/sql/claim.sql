@@ -2,6 +2,8 @@
 -- granted: this attempt holds the lease. again: not looked at, the answer is full, ask again. locked: busy, ask again.
 -- held, finished, not_due, review, no_handler, unknown_job, wrong_route: somebody or something else will ring, acknowledge.
 -- lost: the attempt id was used before and is no longer the running one.
+-- Rows are decided one by one under their locks and written set-based after the loop, by nested loops over the primary
+-- key whatever the statistics say: the planner settings of the function see to that.
 create or replace function claim(
   p_worker uuid, p_worker_name text, p_namespace text, p_types text[],
   p_jobs uuid[], p_attempts uuid[], p_routes text[], p_tickets uuid[], p_redelivered boolean[], p_delivered_at timestamptz[])
@@ -10,7 +12,8 @@ returns table (
   number integer, fencing_number bigint, lease_seconds double precision, time_limit_seconds double precision,
   repeatable boolean, checked boolean, type text, payload text,
   key text, submitted_by text, tags jsonb, deadline timestamptz, traceparent text)
-language plpgsql volatile security definer set search_path = brokerjobs, pg_temp as $$
+language plpgsql volatile security definer set search_path = brokerjobs, pg_temp
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
 declare
   s job_state;
@@ -21,6 +24,7 @@ declare
   v_bytes bigint := 0;
   v_fencing_number bigint;
   v_refusals integer;
+  v_repeats boolean[] := repeats(p_jobs);
   g_index integer[] := '{}';
   g_at timestamptz[] := '{}';
   g_until timestamptz[] := '{}';
@@ -32,7 +36,7 @@ begin
   for i in 1 .. cardinality(p_jobs) loop
     job_id := p_jobs[i]; attempt_id := p_attempts[i]; state := null; until := null; number := null; fencing_number := null;
     lease_seconds := null; payload := null; type := null;
-    if v_generation is null then
+    if v_generation is null or v_repeats[i] then
       verdict := 'locked'; return next; continue;
     end if;
     if v_bytes > 8388608 then
@@ -96,11 +100,6 @@ begin
       fencing_number := greatest(s.fencing_number + 1,
         (date_part('epoch', t) * 1000)::bigint + v_generation * 86400000);
       s.lease_until := t + j.lease;
-      update job_state x set state = 'running', waiting = null, wait_until = null, wait_detail = null,
-          attempt_id = p_attempts[i], fencing_number = claim.fencing_number, reported = false, started = false,
-          number = claim.number, charged = s.charged + 1, lease_until = s.lease_until,
-          first_claimed_at = coalesce(s.first_claimed_at, t)
-        where x.job_id = s.job_id;
       g_index := g_index || i; g_at := g_at || t; g_until := g_until || s.lease_until;
       g_number := g_number || number; g_fencing_number := g_fencing_number || fencing_number;
     end if;
@@ -114,6 +113,11 @@ begin
     return next;
   end loop;
 
+  update job_state x set state = 'running', waiting = null, wait_until = null, wait_detail = null,
+      attempt_id = p_attempts[g.i], fencing_number = g.fencing_number, reported = false, started = false, number = g.number,
+      charged = x.charged + 1, lease_until = g.until, first_claimed_at = coalesce(x.first_claimed_at, g.at)
+    from unnest(g_index, g_at, g_until, g_number, g_fencing_number) g (i, at, until, number, fencing_number)
+    where x.job_id = p_jobs[g.i];
   insert into attempt (id, job_id, number, fencing_number, worker_id, worker, login, route, ticket, redelivered, delivered_at,
       claimed_at, lease_first_until, lease_last_until)
     select p_attempts[g.i], p_jobs[g.i], g.number, g.fencing_number, p_worker, p_worker_name, session_user, p_routes[g.i],

@@ -6,13 +6,14 @@ returns boolean
 language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set lock_timeout = '2s' as $$
 declare
   s job_state := hold_place_or_raise(p_job, p_attempt, p_fencing_number, false);
-  r report_answer;
   t timestamptz := clock();
+  v_refusal text := refusal_of(s, t);
+  v_late boolean := s.state <> 'running' or s.lease_until <= t;
 begin
-  r := accept_result(s, p_result, p_observed_at, null, 0, null, null, t);
-  if r.verdict <> 'accepted' then
-    raise exception 'attempt % of job % is stale: %', p_attempt, p_job, r.reason using errcode = 'BJ003', detail = r.reason;
+  if v_refusal is not null then
+    raise exception 'attempt % of job % is stale: %', p_attempt, p_job, v_refusal using errcode = 'BJ003', detail = v_refusal;
   end if;
-  perform note(p_job, p_attempt, 'succeeded', 'succeeded', t, jsonb_build_object('late', r.late, 'in_transaction', true));
-  return r.late;
+  perform accept_results(array[p_job], array[p_attempt], array[v_late], array[s.lease_until], array[t], array[p_result],
+    array[p_observed_at], array[null::timestamptz], array[0], array[null::double precision], array[null::double precision]);
+  return v_late;
 end $$;

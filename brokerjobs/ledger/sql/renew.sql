@@ -3,12 +3,15 @@
 create or replace function renew(
   p_jobs uuid[], p_attempts uuid[], p_fencing_numbers bigint[], p_started_at timestamptz[])
 returns table (job_id uuid, attempt_id uuid, verdict text, lease_seconds double precision)
-language plpgsql volatile security definer set search_path = brokerjobs, pg_temp as $$
+language plpgsql volatile security definer set search_path = brokerjobs, pg_temp
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
 declare
   s job_state;
   t timestamptz;
   v_lease interval;
+  g_job uuid[] := '{}';
+  g_until timestamptz[] := '{}';
 begin
   perform require_read_committed();
   for i in 1 .. cardinality(p_jobs) loop
@@ -23,7 +26,7 @@ begin
       verdict := 'lost'; return next; continue;
     end if;
     select lease into v_lease from job x where x.id = s.job_id;
-    update job_state x set lease_until = greatest(s.lease_until, t + v_lease) where x.job_id = s.job_id;
+    g_job := g_job || s.job_id; g_until := g_until || greatest(s.lease_until, t + v_lease);
     if p_started_at[i] is not null then
       update attempt a set started_at = t, observed_started_at = p_started_at[i]
         where a.id = p_attempts[i] and a.started_at is null;
@@ -32,4 +35,5 @@ begin
     lease_seconds := date_part('epoch', v_lease);
     return next;
   end loop;
+  update job_state x set lease_until = g.until from unnest(g_job, g_until) g (job, until) where x.job_id = g.job;
 end $$;

@@ -1,0 +1,33 @@
+-- Refuses the result of an attempt that holds its place on the locked state row: the attempt is closed, the result kept as
+-- evidence, and rule R8 decides the job in the same call.
+create or replace function refuse_result(
+  s job_state, p_refusal text, p_result jsonb, p_observed_at timestamptz, p_started_at timestamptz,
+  p_renewals integer, p_margin double precision, p_round_trip double precision, t timestamptz)
+returns report_answer language plpgsql volatile as $$
+declare
+  j job;
+  d decision;
+  r report_answer;
+begin
+  select * into j from job x where x.id = s.job_id;
+  d := decide(s, j, 'refused', '{}', t);
+  r.verdict := 'rejected';
+  r.reason := p_refusal;
+  r.late := s.state <> 'running' or s.lease_until <= t;
+  r.state := d.state;
+  update attempt a set
+      closed_at = coalesce(a.closed_at, t),
+      closed_as = coalesce(a.closed_as, case p_refusal when 'deadline' then 'failed' else 'cancelled' end),
+      closed_by = coalesce(a.closed_by, 'report'),
+      closed_why = case when a.closed_at is null then p_refusal else a.closed_why end,
+      reported_at = t, observed_reported_at = p_observed_at, reported_as = 'completed',
+      verdict = r.verdict, verdict_reason = r.reason, late = r.late, answer_state = r.state, result = p_result,
+      started_at = coalesce(a.started_at, case when p_started_at is not null then t end),
+      observed_started_at = coalesce(a.observed_started_at, p_started_at),
+      lease_last_until = coalesce(s.lease_until, a.lease_last_until),
+      renewals = p_renewals, smallest_margin = make_interval(secs => p_margin), longest_round_trip = make_interval(secs => p_round_trip)
+    where a.id = s.attempt_id;
+  s.reported := true;
+  perform move_job(s, d, 'result_refused', s.attempt_id, t, jsonb_build_object('refused', p_refusal));
+  return r;
+end $$;
