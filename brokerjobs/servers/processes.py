@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import os
 import pwd
+import re
 import secrets
 import signal
 import socket
@@ -26,6 +27,7 @@ _PORTS = range(20_000, 32_000)
 _SYSTEM_PORTS = frozenset({25_672})
 _POLL_SECONDS = 0.02
 _LOG_LINES = 15
+_COMPLAINT = re.compile("error|fatal|fail|invalid", re.IGNORECASE)
 # Waits for the end of its input, which comes when the process that holds the other end dies, however it dies.
 _GUARD = 'read -r _; kill -s "$1" -- "$2"'
 
@@ -176,7 +178,9 @@ class ServerProcess:
 
     def _failed(self, problem: str) -> ConfigurationError:
         self.kill()
-        lines = self.program.log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
+        lines = self.program.log.read_text(errors="replace").splitlines()
+        first = next((at for at, line in enumerate(lines) if _COMPLAINT.search(line)), len(lines) - _LOG_LINES)
         return ConfigurationError(
-            f"the private {self.program.name} {problem}; the end of its log {self.program.log}:", problems=tuple(lines)
+            f"the private {self.program.name} {problem}; from its log {self.program.log}:",
+            problems=tuple(lines[max(first, 0) :][:_LOG_LINES]),
         )

@@ -194,6 +194,7 @@ class PrivateRabbitMQ:
             "RABBITMQ_PID_FILE": str(folder / "pid"),
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": f"{_ERLANG} {_LOOPBACK_ONLY}",
             "RABBITMQ_CTL_ERL_ARGS": f"+S 1:1 {_LOOPBACK_ONLY}",
+            "ERL_CRASH_DUMP_SECONDS": "0",
             "LANG": "C.UTF-8",
             "LC_ALL": "C.UTF-8",
         }
