@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ready := .venv/ready
 
-.PHONY: help setup demo test check unit bench lock clean
+.PHONY: help setup demo test check pytest bench lock clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,9 +22,10 @@ $(ready): requirements.txt pyproject.toml
 demo: $(ready) ## jobs survive killed workers, on private servers (ARGS=…, IMAGES=folder)
 	$(BIN)/brokerjobs demo $(if $(IMAGES),--images $(IMAGES)) $(ARGS)
 
-test: check unit ## everything that has to hold before a commit
+test: check pytest ## everything that has to hold before a commit
 
-unit: $(ready) ## the tests alone (ARGS=… goes to pytest)
+pytest: $(ready) ## the tests alone (ARGS=… goes to pytest)
+	$(BIN)/python -m brokerjobs.servers
 	$(BIN)/pytest $(ARGS)
 
 check: $(ready) ## lint, formatting, types and layers

@@ -74,7 +74,7 @@ class Databases:
             self._make_template()
             self._template_made = True
         name = self._next_name()
-        self._execute("create database {} owner {} template {}", name, _OWNER, self._template)
+        self._execute("create database {} owner {} template {} strategy file_copy", name, _OWNER, self._template)
         return self._described(name)
 
     def drop(self, database: Database) -> None:
