@@ -1,0 +1,27 @@
+"""Which names are allowed: they become names of queues and exchanges, parts of commands and of URLs."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_WORDS: Final = "lower-case letters, digits, _ and -, starting with a letter"
+_NAMESPACE: Final = re.compile(r"[a-z][a-z0-9_-]{0,40}")
+_DOTTED: Final = re.compile(r"[a-z][a-z0-9_.-]{0,100}")
+
+
+def namespace_problem(name: str) -> str | None:
+    """What is wrong with a namespace, or None."""
+    return None if _NAMESPACE.fullmatch(name) else f"namespace {name!r} is not 1 to 41 {_WORDS}"
+
+
+def job_type_problem(name: str) -> str | None:
+    """What is wrong with a job type's name, or None."""
+    return None if _DOTTED.fullmatch(name) else f"job type {name!r} is not 1 to 101 {_WORDS}, with dots"
+
+
+def queue_problem(name: str) -> str | None:
+    """What is wrong with a queue's name, or None."""
+    if _DOTTED.fullmatch(name) and not name.endswith("."):
+        return None
+    return f"queue {name!r} is not 1 to 101 {_WORDS}, with dots inside"
