@@ -64,6 +64,9 @@ class ModelJson(Generic[T]):
             back = self.decode(data)
         except Unfit as unfit:
             _refuse_not_finite(value, unfit)
+            if (path := walk.first_huge_integer(value)) is not None:
+                problem = f"the integer has more than {walk.DIGIT_LIMIT} digits"
+                raise Unfit(path, problem) from unfit
             raise
         if difference := walk.first_difference(value, back):
             _refuse_not_finite(value, None)
@@ -88,7 +91,7 @@ class ModelJson(Generic[T]):
 def _check_storable(value: object, data: bytes) -> None:
     if _deeper_than(data, walk.DEPTH_LIMIT):
         raise Unfit("", f"it is nested deeper than {walk.DEPTH_LIMIT} levels")
-    if _NUL.search(data):
+    if b"\\u0000" in data and _NUL.search(data):
         raise Unfit(
             walk.first_nul(json.loads(data)) or "", "the text has a NUL (U+0000), which PostgreSQL cannot store"
         )
@@ -114,6 +117,8 @@ def _explain(value: object, error: Exception) -> NoReturn:
     text = str(error).removeprefix("Error serializing to JSON: ")
     if found := walk.first_not_text(value):
         raise Unfit(*found) from error
+    if "Circular reference" in text:
+        raise Unfit("", "it contains itself") from error
     if "depth exceeded" in text:
         raise Unfit("", f"it is nested deeper than {walk.DEPTH_LIMIT} levels") from error
     raise Unfit(walk.first_of_type(value, text) or "", text) from error

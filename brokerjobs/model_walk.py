@@ -15,6 +15,8 @@ from typing import Final, cast
 
 # Deeper JSON is refused, and a walk does not go deeper.
 DEPTH_LIMIT: Final = 64
+# What Python's own int() and pydantic's JSON parser read (CPython docs, "Integer string conversion length limitation").
+DIGIT_LIMIT: Final = 4300
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NAME: Final = re.compile(r"[^\W\d]\w*")
@@ -44,6 +46,11 @@ def first_naive(value: object) -> str | None:
 def first_not_finite(value: object) -> str | None:
     """The path of the first NaN or infinity."""
     return next((path for path, leaf in _leaves(value) if isinstance(leaf, float) and not math.isfinite(leaf)), None)
+
+
+def first_huge_integer(value: object) -> str | None:
+    """The path of the first integer that is too long to be read from JSON."""
+    return next((path for path, leaf in _leaves(value) if isinstance(leaf, int) and abs(leaf) >= 10**DIGIT_LIMIT), None)
 
 
 def first_nul(value: object) -> str | None:
@@ -78,7 +85,7 @@ def first_difference(value: object, back: object, steps: tuple[str | int, ...] =
     if _equal(value, back):
         return None
     if type(value) is not type(back):
-        return path_of(steps), f"a {type(value).__name__} would come back as {type(back).__name__}"
+        return path_of(steps), f"{type(value).__name__} would come back as {type(back).__name__}"
     mine, others = dict(_parts(value)), dict(_parts(back))
     if type(value) in {set, frozenset} or not (mine or others):
         return _leaf_difference(value, back, steps)
