@@ -1,0 +1,267 @@
+"""Connections to RabbitMQ: how one is opened, how its loss is noticed, and how it is given back.
+
+aiormq's plain connections are used and not aio-pika's robust ones: those declare their queues again after each loss,
+which needs rights that a worker has not, and never end after drift.  Whatever goes wrong on a connection, other than a
+route that is not there yet, ends it as a whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import socket
+from contextlib import asynccontextmanager
+from contextvars import Context
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+import aiormq
+from aiormq.connection import TCPTransportFactory, TLSTransportFactory, TransportFactory
+from aiormq.exceptions import (
+    AMQPError,
+    AuthenticationError,
+    ChannelAccessRefused,
+    ChannelNotFoundEntity,
+    ChannelPreconditionFailed,
+    ConnectionClosed,
+    InvalidFrameError,
+    ProbableAuthenticationError,
+)
+from yarl import URL
+
+from brokerjobs.broker.frame_decoder import decoding_totally
+from brokerjobs.errors import BrokerjobsError, BrokerUnavailable, ConfigurationError, PermissionDenied
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
+T = TypeVar("T")
+
+# RabbitMQ's documentation (heartbeats.md) calls 5 to 20 s optimal for most environments.
+HEARTBEAT = timedelta(seconds=15)
+_CONNECT_SECONDS = 10.0
+_ANSWER_SECONDS = 10.0
+_CLOSE_SECONDS = 3.0
+
+
+class _Ends(Protocol):
+    """A connection or channel of aiormq; there the future has no type."""
+
+    @property
+    def closing(self) -> asyncio.Future[object]: ...
+
+
+class Link:
+    """One open connection; its methods raise `BrokerUnavailable` for whatever is not about a channel's own queue."""
+
+    def __init__(self, connection: aiormq.Connection, writer: asyncio.StreamWriter, where: str) -> None:
+        self._connection = connection
+        self._writer = writer
+        self._where = where
+        self._numbers = itertools.count(1)
+
+    @property
+    def alive(self) -> bool:
+        """Whether nothing is known of its end."""
+        return self._connection.is_opened and not self._writer.is_closing()
+
+    async def channel(self, *, confirms: bool = False) -> aiormq.Channel:
+        """Open a channel; its number is never used again, since aiormq may leave out its answer to a close."""
+        number = next(self._numbers)
+        if number > (self._connection.connection_tune.channel_max or 65535):
+            raise BrokerUnavailable(f"{self._where}: all channel numbers of the connection are used up")
+        opening = self._connection.channel(number, publisher_confirms=confirms)
+        return cast("aiormq.Channel", await self.answer(_apart(opening)))
+
+    async def answer(self, operation: Awaitable[T]) -> T:
+        """Wait at most ten seconds for the broker's answer to `operation`.
+
+        Raises aiormq's `ChannelNotFoundEntity`, `ChannelAccessRefused` and `ChannelPreconditionFailed` as they are.
+        """
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return await operation
+        except (ChannelNotFoundEntity, ChannelAccessRefused, ChannelPreconditionFailed):
+            raise
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Nobody cancelled this task: aiormq so tells those who wait on a connection that it gave up as stuck.
+            raise BrokerUnavailable(f"{self._where} does not answer") from error
+        except (AMQPError, OSError, RuntimeError) as error:
+            raise BrokerUnavailable(f"{self._where} does not answer ({_words(error)})") from error
+
+    def send(self, channel: aiormq.Channel, frames: bytes) -> bool:
+        """Write whole frames of `channel` to the socket at once; False if the channel or the connection has gone.
+
+        aiormq's own queue of frames would cost a task switch a frame, and waits for ever when its writer is gone.
+        """
+        if channel.is_closed or not self.alive:
+            return False
+        self._writer.write(frames)
+        return True
+
+    async def writable(self) -> None:
+        """Wait until the broker takes messages: no alarm blocks the connection, and what was written has left."""
+        await self._connection.ready()
+        try:
+            await self._writer.drain()
+        except OSError as error:
+            raise BrokerUnavailable(f"{self._where} has closed the connection ({_words(error)})") from error
+
+    async def lost(self) -> None:
+        """Wait for the connection to end and raise `BrokerUnavailable`."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def tell(error: BrokerUnavailable) -> None:
+            if not ended.done():
+                ended.set_exception(error)
+
+        self.when_ended(self._connection, tell)
+        await ended
+
+    def when_ended(self, what: _Ends, tell: Callable[[BrokerUnavailable], None]) -> None:
+        """Call `tell` once `what`, the connection or a channel of it, has ended."""
+
+        def on_closing(closing: asyncio.Future[object]) -> None:
+            kind = type(what).__name__.lower()
+            tell(BrokerUnavailable(f"{self._where} has closed the {kind} ({_reason(closing)})"))
+
+        what.closing.add_done_callback(on_closing)
+
+    async def close(self) -> None:
+        """End the connection in order within three seconds, else at once."""
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._connection.close(ConnectionClosed(200, "closed by this process"))
+        except TimeoutError:
+            logging.getLogger(__name__).info("%s did not answer to the end of the connection", self._where)
+        finally:
+            self._writer.transport.abort()
+
+
+class _Transport(TransportFactory):
+    """Opens the socket as aiormq does, lets the kernel notice a dead peer, and keeps the writer."""
+
+    def __init__(self, heartbeat: timedelta) -> None:
+        self._heartbeat_seconds = max(1, int(heartbeat.total_seconds()))
+        self._writer: asyncio.StreamWriter | None = None
+
+    @property
+    def writer(self) -> asyncio.StreamWriter:
+        """The writer of the open socket; raises `ConnectionError` before."""
+        if self._writer is None:
+            raise ConnectionError("no socket was opened")
+        return self._writer
+
+    def abort(self) -> None:
+        """Close the socket at once, if there is one."""
+        if self._writer is not None:
+            self._writer.transport.abort()
+
+    async def create(self, url: URL, **kwargs: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Open the socket."""
+        factory = TLSTransportFactory() if url.scheme == "amqps" else TCPTransportFactory()
+        reader, writer = await factory.create(url, **kwargs)
+        self._writer = writer
+        connected = cast("socket.socket", writer.get_extra_info("socket"))
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (
+            ("TCP_KEEPIDLE", self._heartbeat_seconds),
+            ("TCP_KEEPINTVL", max(1, self._heartbeat_seconds // 3)),
+            ("TCP_KEEPCNT", 3),
+            ("TCP_USER_TIMEOUT", 2000 * self._heartbeat_seconds),
+        ):
+            # Linux has them all, other systems some.
+            if hasattr(socket, name):
+                connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        return reader, writer
+
+
+@asynccontextmanager
+async def linked(url: str, purpose: str, *, heartbeat: timedelta = HEARTBEAT) -> AsyncGenerator[Link]:
+    """Hold a connection, named after `purpose` at the broker; errors as of `open_link`."""
+    link = await open_link(url, purpose, heartbeat=heartbeat)
+    try:
+        yield link
+    finally:
+        await link.close()
+
+
+async def open_link(url: str, purpose: str, *, heartbeat: timedelta = HEARTBEAT) -> Link:
+    """Open a connection within ten seconds.
+
+    Raises `BrokerUnavailable`, `PermissionDenied` (login or virtual host) or `ConfigurationError` (the URL); no message
+    has the password.
+    """
+    where = place(url)
+    _quieten_libraries()
+    transport = _Transport(heartbeat)
+    connecting = aiormq.connect(
+        URL(url).update_query(heartbeat=max(1, int(heartbeat.total_seconds()))),
+        transport_factory=transport,
+        client_properties={"connection_name": f"brokerjobs {purpose} {socket.gethostname()}:{os.getpid()}"},
+    )
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            return Link(await _apart(connecting), transport.writer, where)
+    except BaseException as error:
+        # Also if this call is cancelled in the moment in which the connection is ready.
+        transport.abort()
+        if isinstance(error, (AMQPError, OSError)):
+            raise _refusal(error, where) from error
+        raise
+
+
+def place(url: str) -> str:
+    """Return the URL as it may be shown: without password and options; raises `ConfigurationError` if it is none."""
+    try:
+        parsed = URL(url)
+        if parsed.scheme in {"amqp", "amqps"} and parsed.host:
+            return str(parsed.with_password(None).with_query(None).with_fragment(None))
+    except ValueError:
+        pass
+    # The reason could hold a part of the password.
+    raise ConfigurationError("the broker URL is not of the form amqp://user:password@host:port/virtual-host")
+
+
+def _refusal(error: AMQPError | OSError, where: str) -> BrokerjobsError:
+    if isinstance(error, (ProbableAuthenticationError, AuthenticationError)):
+        return PermissionDenied(f"{where} refused the login ({_words(error)}); check user and password")
+    if isinstance(error, InvalidFrameError) and "Connection.OpenOk" in str(error):
+        # aiormq hides the broker's reply to the last step of opening, which is about the virtual host.
+        return PermissionDenied(
+            f"{where} refused the virtual host: it does not exist, this user has no permissions in it, or its "
+            "connection limit is reached; the broker's log says which"
+        )
+    return BrokerUnavailable(f"{where} cannot be reached ({_words(error)}); is RabbitMQ running there?")
+
+
+async def _apart(operation: Awaitable[T]) -> T:
+    """Run in an empty context, so that the library's tasks do not keep the trace and variables of who came first."""
+
+    async def decoding() -> T:
+        with decoding_totally():
+            return await operation
+
+    return await asyncio.get_running_loop().create_task(decoding(), context=Context())
+
+
+def _reason(closing: asyncio.Future[object]) -> str:
+    error = None if closing.cancelled() else closing.exception()
+    return "no reason given" if error is None else _words(error)
+
+
+def _words(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+def _quieten_libraries() -> None:
+    """Keep frames, and so message bodies, out of logs, unless the user has set a level for the library."""
+    for name in ("aiormq", "aio_pika"):
+        logger = logging.getLogger(name)
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.WARNING)

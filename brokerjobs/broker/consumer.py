@@ -1,0 +1,206 @@
+"""Receiving deliveries of several routes over one connection, and settling each on the channel that it came by."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from aiormq.exceptions import ChannelAccessRefused, ChannelClosed, ChannelNotFoundEntity
+from tenacity import AsyncRetrying, retry_if_exception_type
+
+from brokerjobs.broker.codec import Source
+from brokerjobs.broker.connection import HEARTBEAT, open_link, place
+from brokerjobs.broker.subscription import Receivers, Subscription
+from brokerjobs.broker.supervisor import BACK_OFF, supervise
+from brokerjobs.errors import BrokerUnavailable, PermissionDenied
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from datetime import timedelta
+
+    from brokerjobs.broker.connection import Link
+    from brokerjobs.broker.protocol import Delivery, Unreadable
+
+_log = logging.getLogger(__name__)
+
+
+class Consumer:
+    """Receives from each route of `routes` at most so many unsettled messages as it says (AMQP prefetch).
+
+    Quorum queues refuse a prefetch over several consumers, so each route has a channel of its own.  A route that is
+    not declared yet is asked for again and again, without harm to the others; any other unexpected end of a channel, a
+    consumer or the connection makes all of them anew, and the broker delivers again what was not settled.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        routes: Mapping[str, int],
+        on_delivery: Callable[[Delivery], None],
+        on_unreadable: Callable[[Unreadable], None],
+        *,
+        heartbeat: timedelta = HEARTBEAT,
+    ) -> None:
+        """Prepare to consume; raises `ValueError` for what is no route or a prefetch below 1."""
+        for route, prefetch in routes.items():
+            Source.of(route, 0)
+            if prefetch < 1:
+                raise ValueError(f"the prefetch of route {route!r} is {prefetch}, it must be at least 1")
+        self._url = url
+        self._routes = dict(routes)
+        self._receivers = Receivers(on_delivery, on_unreadable)
+        self._heartbeat = heartbeat
+        self._generations = itertools.count(1)
+        self._open: dict[int, Subscription] = {}
+        self._connected_once = False
+        self._served: set[str] = set()
+        self._missing: set[str] = set()
+        self._stopped = asyncio.Event()
+        self._closed = asyncio.Event()
+        self._runs = asyncio.Lock()
+
+    @property
+    def consuming(self) -> frozenset[str]:
+        """The routes from which messages can arrive at this moment."""
+        if self._stopped.is_set():
+            return frozenset()
+        return frozenset(subscription.source.route for subscription in self._open.values() if subscription.consuming)
+
+    async def run(self) -> None:
+        """Receive until `close` or cancellation; an error of a receiver ends it.
+
+        `PermissionDenied` (the login, or a route that it may not read) ends it too, unless the same worked before:
+        what is taken away from a running worker may come back.  `ConfigurationError` if the URL is none.
+        """
+        async with self._runs:
+            await supervise(self._session)
+
+    def ack(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """Send acknowledgements and return the deliveries that can have none, as their channel is gone (`ack_lost`).
+
+        One that is settled already is left out.  The others are sent, which does not say that they arrive.
+        """
+        came_by: defaultdict[int, list[Delivery]] = defaultdict(list)
+        for delivery in deliveries:
+            came_by[delivery.generation].append(delivery)
+        lost: list[Delivery] = []
+        for generation, group in came_by.items():
+            subscription = self._open.get(generation)
+            if subscription is None or not subscription.ack([delivery.tag for delivery in group]):
+                lost += group
+        return lost
+
+    def reject(self, message: Delivery | Unreadable) -> bool:
+        """Send the message to quarantine; False if its channel is gone, so that it will come again."""
+        subscription = self._open.get(message.generation)
+        return subscription is not None and subscription.reject(message.tag)
+
+    async def stop_consuming(self) -> None:
+        """Receive nothing more, also after a new connection; what was received can still be settled."""
+        self._stopped.set()
+        await self._ask_each(Subscription.stop)
+
+    async def flush(self) -> bool:
+        """Return True once the broker has read every acknowledgement sent before, False if it does not answer."""
+        return await self._ask_each(Subscription.flush)
+
+    async def close(self) -> None:
+        """End `run`, in order, and return when it has ended."""
+        self._closed.set()
+        async with self._runs:
+            return
+
+    async def _session(self) -> None:
+        if self._closed.is_set():
+            return
+        try:
+            link = await open_link(self._url, "consumer", heartbeat=self._heartbeat)
+        except PermissionDenied as error:
+            if not self._connected_once:
+                raise
+            raise BrokerUnavailable(str(error)) from error
+        self._connected_once = True
+        try:
+            await self._serve_all(link)
+        finally:
+            await link.close()
+
+    async def _serve_all(self, link: Link) -> None:
+        """Serve every route until `close`; raises the gravest error of those that end it."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(link.lost())]
+                for route, prefetch in self._routes.items():
+                    tasks.append(group.create_task(self._serve(link, route, prefetch)))
+                await self._closed.wait()
+                for task in tasks:
+                    task.cancel()
+        except ExceptionGroup as group:
+            current = asyncio.current_task()
+            if current is not None and current.cancelling():
+                # Cancelled and failed at once: TaskGroup tells of the failure only (Python 3.11 to 3.12).
+                raise asyncio.CancelledError from group
+            raise _gravest(group) from group
+
+    async def _serve(self, link: Link, route: str, prefetch: int) -> None:
+        """Consume one route until that breaks, after waiting for it to be there."""
+        refused = retry_if_exception_type((ChannelNotFoundEntity, ChannelAccessRefused))
+        async for attempt in AsyncRetrying(retry=refused, wait=BACK_OFF, reraise=True):
+            if self._stopped.is_set():
+                return
+            with attempt:
+                await self._serve_once(link, route, prefetch)
+
+    async def _serve_once(self, link: Link, route: str, prefetch: int) -> None:
+        generation = next(self._generations)
+        subscription = Subscription(link, await link.channel(), Source.of(route, generation), self._receivers)
+        # Before it is started: messages may arrive before the broker's answer is read.
+        self._open[generation] = subscription
+        try:
+            await subscription.start(prefetch)
+            self._note_served(route)
+            if self._stopped.is_set():
+                await subscription.stop()
+            await subscription.held()
+        except ChannelAccessRefused as error:
+            if route not in self._served:
+                raise PermissionDenied(
+                    f"{place(self._url)} may not read {route!r} ({error}); give it the right"
+                ) from error
+            self._note_missing(route, error)
+            raise
+        except ChannelNotFoundEntity as error:
+            self._note_missing(route, error)
+            raise
+        finally:
+            del self._open[generation]
+
+    def _note_served(self, route: str) -> None:
+        self._served.add(route)
+        if route in self._missing:
+            self._missing.remove(route)
+            _log.info("route %r is there now, consuming it", route)
+
+    def _note_missing(self, route: str, error: Exception) -> None:
+        if route not in self._missing:
+            self._missing.add(route)
+            _log.warning("route %r cannot be consumed yet (%s); trying again until it can", route, error)
+
+    async def _ask_each(self, ask: Callable[[Subscription], Awaitable[None]]) -> bool:
+        """Return whether there were subscriptions and the broker has answered each."""
+        subscriptions = list(self._open.values())
+        answered = bool(subscriptions)
+        for subscription in subscriptions:
+            try:
+                await ask(subscription)
+            except (BrokerUnavailable, ChannelClosed):
+                answered = False
+        return answered
+
+
+def _gravest(group: ExceptionGroup[Exception]) -> Exception:
+    """Return an error that is more than a lost connection, if there is one."""
+    return next((error for error in group.exceptions if not isinstance(error, BrokerUnavailable)), group.exceptions[0])

@@ -1,0 +1,118 @@
+"""One route consumed over one channel, and what arrived by it and is not settled."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pamqp.frame
+from pamqp.commands import Basic
+
+from brokerjobs.broker import codec
+from brokerjobs.broker.outstanding import Outstanding
+from brokerjobs.broker.protocol import Delivery, Unreadable
+from brokerjobs.errors import BrokerUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from aiormq import Channel
+    from aiormq.abc import DeliveredMessage
+
+    from brokerjobs.broker.connection import Link
+
+
+@dataclass(frozen=True, slots=True)
+class Receivers:
+    """Plain functions that take what arrives, on the event loop: they must not block; an error ends the consumer."""
+
+    on_delivery: Callable[[Delivery], None]
+    on_unreadable: Callable[[Unreadable], None]
+
+
+class Subscription:
+    """A consumer of `source.route` on `channel`, which serves nothing else."""
+
+    def __init__(self, link: Link, channel: Channel, source: codec.Source, receivers: Receivers) -> None:
+        self.source = source
+        self._link = link
+        self._channel = channel
+        self._receivers = receivers
+        self._outstanding = Outstanding()
+        self._consumer_tag: str | None = None
+        self._prefetch = 0
+        self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._broken.add_done_callback(_look_at)
+        link.when_ended(channel, self._break)
+        channel.on_consumer_cancel_callbacks.add(self._cancelled_by_broker)
+
+    @property
+    def consuming(self) -> bool:
+        """Whether the broker may send messages."""
+        return self._consumer_tag is not None and not self._channel.is_closed
+
+    async def start(self, prefetch: int) -> None:
+        """Ask for messages, at most `prefetch` unsettled ones; errors as of `Link.answer`."""
+        self._prefetch = prefetch
+        await self.flush()
+        answer = await self._link.answer(self._channel.basic_consume(self.source.route, self._receive))
+        self._consumer_tag = answer.consumer_tag
+
+    async def held(self) -> None:
+        """Wait until it breaks: `BrokerUnavailable`, or the error of a receiver."""
+        await asyncio.wait({self._broken})
+        self._broken.result()
+
+    async def stop(self) -> None:
+        """Ask for no more; errors as of `Link.answer`."""
+        tag, self._consumer_tag = self._consumer_tag, None
+        if tag is not None:
+            await self._link.answer(self._channel.basic_cancel(tag))
+
+    async def flush(self) -> None:
+        """Return when the broker has read all that was sent on this channel; errors as of `Link.answer`."""
+        # Any synchronous method does.  This one needs no right, and a repetition changes nothing.
+        await self._link.answer(self._channel.basic_qos(prefetch_count=self._prefetch))
+
+    def ack(self, tags: Collection[int]) -> bool:
+        """Acknowledge, in one write; False if the channel is gone."""
+        through, single = self._outstanding.settle(tags)
+        frames = [Basic.Ack(through, multiple=True)] if through else []
+        frames += [Basic.Ack(tag) for tag in single]
+        return self._send(*frames)
+
+    def reject(self, tag: int) -> bool:
+        """Reject for good; False if the channel is gone."""
+        through, single = self._outstanding.settle([tag])
+        return self._send(Basic.Reject(tag, requeue=False)) if through or single else self._send()
+
+    def _send(self, *frames: Basic.Ack | Basic.Reject) -> bool:
+        marshalled = b"".join(pamqp.frame.marshal(frame, self._channel.number) for frame in frames)
+        return self._link.send(self._channel, marshalled)
+
+    async def _receive(self, message: DeliveredMessage) -> None:
+        try:
+            read = codec.read(message, self.source, received=time.monotonic(), received_at=datetime.now(UTC))
+            self._outstanding.add(read.tag)
+            match read:
+                case Delivery():
+                    self._receivers.on_delivery(read)
+                case Unreadable():
+                    self._receivers.on_unreadable(read)
+        except Exception as error:  # noqa: BLE001  # aiormq would only log it, and the delivery never be settled
+            self._break(error)
+
+    def _cancelled_by_broker(self, _: Basic.Cancel) -> None:
+        self._break(BrokerUnavailable(f"the broker cancelled the consumer of {self.source.route!r}"))
+
+    def _break(self, error: Exception) -> None:
+        if not self._broken.done():
+            self._broken.set_exception(error)
+
+
+def _look_at(broken: asyncio.Future[None]) -> None:
+    """Keep asyncio from reporting an error that nobody waited for: that of a subscription which never started."""
+    broken.exception()
