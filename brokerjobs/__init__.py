@@ -1,1 +1,99 @@
-"""brokerjobs: jobs delivered by RabbitMQ, whose attempts are recorded and fenced in PostgreSQL."""
+"""brokerjobs: jobs delivered by RabbitMQ, whose attempts are recorded and fenced in PostgreSQL.
+
+This is the public door: what is not named here may change without notice.
+"""
+
+from __future__ import annotations
+
+from brokerjobs.app import App
+from brokerjobs.context import AttemptContext, JobContext, JobTransaction, SyncJobContext, SyncJobTransaction
+from brokerjobs.errors import (
+    AlreadyReported,
+    AttemptError,
+    BrokerjobsError,
+    BrokerUnavailable,
+    ConfigurationError,
+    HandlerSignal,
+    IdempotencyConflict,
+    InReview,
+    InvalidJob,
+    InvalidPayload,
+    InvalidResult,
+    JobCancelled,
+    JobFailed,
+    JobNotFound,
+    JobTypeConflict,
+    KeyInFlight,
+    LedgerUnavailable,
+    MissingHandler,
+    PayloadTooLarge,
+    PermissionDenied,
+    PolicyRejected,
+    RefusedMove,
+    ResultMissing,
+    ResultTimeout,
+    ResultTooLarge,
+    SchemaMismatch,
+    Snooze,
+    StaleAttempt,
+    SubmissionRefused,
+    TemporaryFailure,
+    TopologyMismatch,
+    UnknownJobType,
+    UnknownOutcome,
+    WrongIsolation,
+)
+from brokerjobs.job_type import JobType, Submission
+from brokerjobs.rules.failures import FailureClass
+from brokerjobs.rules.retries import RetryPolicy
+from brokerjobs.rules.states import AttemptShown, JobState, Waiting
+
+__all__ = [
+    "AlreadyReported",
+    "App",
+    "AttemptContext",
+    "AttemptError",
+    "AttemptShown",
+    "BrokerUnavailable",
+    "BrokerjobsError",
+    "ConfigurationError",
+    "FailureClass",
+    "HandlerSignal",
+    "IdempotencyConflict",
+    "InReview",
+    "InvalidJob",
+    "InvalidPayload",
+    "InvalidResult",
+    "JobCancelled",
+    "JobContext",
+    "JobFailed",
+    "JobNotFound",
+    "JobState",
+    "JobTransaction",
+    "JobType",
+    "JobTypeConflict",
+    "KeyInFlight",
+    "LedgerUnavailable",
+    "MissingHandler",
+    "PayloadTooLarge",
+    "PermissionDenied",
+    "PolicyRejected",
+    "RefusedMove",
+    "ResultMissing",
+    "ResultTimeout",
+    "ResultTooLarge",
+    "RetryPolicy",
+    "SchemaMismatch",
+    "Snooze",
+    "StaleAttempt",
+    "Submission",
+    "SubmissionRefused",
+    "SyncJobContext",
+    "SyncJobTransaction",
+    "TemporaryFailure",
+    "TopologyMismatch",
+    "UnknownJobType",
+    "UnknownOutcome",
+    "Waiting",
+    "WrongIsolation",
+]

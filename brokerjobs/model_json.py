@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import Any, Final, Generic, NoReturn, TypeVar, cast
+from typing import Any, ClassVar, Final, Generic, NoReturn, TypeVar, cast
 
 import pydantic
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 
 from brokerjobs import model_walk as walk
+from brokerjobs.model_walk import Oversized, Unfit
 
 T = TypeVar("T")
 
@@ -22,21 +24,9 @@ _BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS: Final = bytes(one for one in range(256) if one not in b"[]{}")
 
 
-class Unfit(ValueError):
-    """A value is not one of its model, or has no JSON that could be stored; `path` says where."""
-
-    def __init__(self, path: str, problem: str) -> None:
-        super().__init__(f"{path}: {problem}")
-        self.path = path
-        self.problem = problem
-
-
-class Oversized(ValueError):
-    """The JSON of a value is `size` bytes, more than allowed."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__(f"{size} bytes")
-        self.size = size
+class _Quiet(GenerateJsonSchema):
+    # A default without a JSON form is no fault of a model: it is never sent as a schema.
+    ignored_warning_kinds: ClassVar[set[JsonSchemaWarningKind]] = {"skipped-choice", "non-serializable-default"}  # type: ignore[misc]  # declared as an instance's
 
 
 class ModelJson(Generic[T]):
@@ -45,7 +35,7 @@ class ModelJson(Generic[T]):
     def __init__(self, model: Any) -> None:
         """Raise what pydantic raises for a type that it cannot describe."""
         self._adapter: pydantic.TypeAdapter[T] = pydantic.TypeAdapter(model)
-        schema = self._adapter.json_schema()
+        schema = self._adapter.json_schema(schema_generator=_Quiet)
         self.fingerprint = hashlib.sha256(_canonical(_without_prose(schema))).hexdigest()
 
     def encode(self, value: T, limit: int) -> bytes:

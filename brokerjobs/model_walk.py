@@ -1,6 +1,6 @@
 """Looking into values of models: which leaf has a problem, and where two values differ.
 
-Only used once something is wrong, to say where: a path is like `items[3].price`.
+Used once something is wrong, to say where: a path is like `items[3].price`, "" for the whole.
 """
 
 from __future__ import annotations
@@ -21,6 +21,23 @@ DIGIT_LIMIT: Final = 4300
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NAME: Final = re.compile(r"[^\W\d]\w*")
 _KEY_LIMIT: Final = 40
+
+
+class Unfit(ValueError):
+    """A value is not one of its model, or has no JSON that could be stored; `path` says where."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
+        self.path = path
+        self.problem = problem
+
+
+class Oversized(ValueError):
+    """The JSON of a value is `size` bytes, more than allowed."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"{size} bytes")
+        self.size = size
 
 
 def path_of(steps: tuple[str | int, ...]) -> str:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from brokerjobs import errors
+from brokerjobs.errors import ConfigurationError
 from brokerjobs.rules import texts
 from brokerjobs.rules.durations import show_duration
 
@@ -101,6 +102,26 @@ def classify(exc: BaseException, mapping: FailureMapping, *, repeatable: bool) -
         traceback=texts.last_part("".join(traceback.format_exception(exc)), TRACEBACK_LIMIT),
         retry_after=max((wait for wait in asked if wait is not None), default=None),
     )
+
+
+def checked_mapping(mapping: FailureMapping, *, job_type: str) -> dict[type[BaseException], FailureClass]:
+    """What a job type declares with `failures=`, checked; raises ConfigurationError."""
+    checked: dict[type[BaseException], FailureClass] = {}
+    problems: list[str] = []
+    for kind, declared in cast("Mapping[object, object]", mapping).items():
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            problems.append(f"{kind!r} is not an exception class")
+        elif kind in _SIGNALS or issubclass(kind, errors.Snooze):
+            problems.append(f"{name_of(kind)} says itself what it means")
+        elif declared not in DECLARABLE:
+            known = ", ".join(repr(one.value) for one in _GRAVITY)
+            problems.append(f"{name_of(kind)}: {declared!r} is not one of {known}")
+        else:
+            checked[kind] = FailureClass(cast("str", declared))
+    if problems:
+        message = f"failures= of job type {job_type!r}:"
+        raise ConfigurationError(message, problems=tuple(problems))
+    return checked
 
 
 def time_limit_failure(limit: timedelta, *, repeatable: bool) -> Failure:
