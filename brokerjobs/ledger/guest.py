@@ -1,0 +1,114 @@
+"""Runs ledger functions on a user's own transaction, whatever driver or toolkit carries it.
+
+One door for `client` (submit within=) and `effects` (fence and complete within=): psycopg async connections, SQLAlchemy
+AsyncSession and AsyncConnection over psycopg or asyncpg.  SQLAlchemy is recognised by its module, never imported here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+
+import psycopg
+
+from brokerjobs.errors import ConfigurationError
+from brokerjobs.ledger.database import Query, raised_by_ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypeVar
+
+    from brokerjobs.ledger.calls import Holding
+
+    Row = TypeVar("Row")
+
+
+@runtime_checkable
+class Guest(Protocol):
+    """A user's open transaction: runs one statement of ours in it."""
+
+    async def rows(self, sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Runs the statement (placeholders `%s`) and answers its rows."""
+        ...
+
+
+class _Psycopg:
+    def __init__(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        self._connection = connection
+
+    async def rows(self, sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
+        if self._connection.autocommit and self._connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+            message = "within= was given a psycopg connection in autocommit outside a transaction; open one with `async with connection.transaction():`"
+            raise ConfigurationError(message)
+        async with self._connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+            await cursor.execute(cast("Any", sql), params)
+            return await cursor.fetchall()
+
+
+class _SQLAlchemy:
+    """AsyncSession or AsyncConnection: both have `execute`; a session is flushed first, so that its rows are written."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    async def rows(self, sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
+        from sqlalchemy import text
+
+        if hasattr(self._session, "flush"):
+            await self._session.flush()
+        named, values = _named(sql, params)
+        result = await self._session.execute(text(named), values)
+        return [tuple(row) for row in result.all()]
+
+
+def _named(sql: str, params: Sequence[Any]) -> tuple[str, dict[str, Any]]:
+    """`%s::type` becomes `CAST(:p0 AS type)`: SQLAlchemy reads `::` after a name as part of it, and asyncpg needs types."""
+    numbers = iter(range(len(params)))
+
+    def named(match: re.Match[str]) -> str:
+        name = f":p{next(numbers)}"
+        return f"CAST({name} AS {match.group(1)})" if match.group(1) else name
+
+    return re.sub(r"%s(?:::([a-z ]+(?:\[\])?))?", named, sql), {f"p{i}": value for i, value in enumerate(params)}
+
+
+def guest(within: object) -> Guest:
+    """The door to the transaction given with `within=`; raises ConfigurationError for what is not one we know."""
+    if isinstance(within, psycopg.AsyncConnection):
+        return _Psycopg(within)
+    if any(cls.__module__.startswith("sqlalchemy.") and cls.__name__ in _SQLALCHEMY for cls in type(within).__mro__):
+        return _SQLAlchemy(within)
+    message = (
+        f"within= was given a {type(within).__module__}.{type(within).__qualname__}; it takes a psycopg AsyncConnection "
+        "or a SQLAlchemy AsyncSession or AsyncConnection, with its transaction open"
+    )
+    raise ConfigurationError(message)
+
+
+_SQLALCHEMY = {"AsyncSession", "AsyncConnection"}
+
+
+async def fetch_within(within: object, query: Query[Row]) -> list[Row]:
+    """Runs a query of ours in the user's transaction; driver errors pass through untouched, the transaction is theirs."""
+    rows = await guest(within).rows(query.sql, query.params)
+    return [query.row(*row) for row in rows]
+
+
+async def hold_within(within: object, holding: Holding, sql: str, extra: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """Runs `fence_v1` or `complete_v1` in the user's transaction.
+
+    Raises WrongIsolation, AlreadyReported or StaleAttempt, after which the transaction cannot commit.
+    """
+    params = [holding.job_id, holding.attempt_id, holding.fencing_number, *extra]
+    try:
+        return await guest(within).rows(sql, params)
+    except Exception as error:
+        ours = raised_by_ledger(error, holding.job_id, holding.attempt_id, holding.fencing_number)
+        if ours is not None:
+            raise ours from error
+        raise
+
+
+FENCE = "select brokerjobs.fence_v1(%s::uuid, %s::uuid, %s::bigint)"
+COMPLETE = "select brokerjobs.complete_v1(%s::uuid, %s::uuid, %s::bigint, %s::text::jsonb, %s::timestamptz)"
+
