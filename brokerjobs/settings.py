@@ -1,0 +1,176 @@
+"""Settings of a process: every key with its default and its bounds.
+
+Read by `settings_loading.load_settings`; `config/brokerjobs.toml` has each key with its unit and the reason for
+its default.  Importing this takes long (pydantic-settings alone 0.1 to 0.2 s): only programs do it.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Secret, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from brokerjobs.errors import ConfigurationError
+from brokerjobs.rules.durations import parse_duration
+from brokerjobs.rules.texts import redacted
+
+T = TypeVar("T")
+
+CONFIG_VARIABLE: Final = "BROKERJOBS_CONFIG"
+# AMQP's field for it is a 16 bit number.
+_MAX_PREFETCH: Final = 65_535
+
+
+class SecretUrl(Secret[str]):
+    """A URL whose password is never shown; `get_secret_value()` gives it whole."""
+
+    def _display(self) -> str:
+        return redacted(self.get_secret_value())
+
+
+def _starts_with(*schemes: str) -> AfterValidator:
+    def check(url: SecretUrl) -> SecretUrl:
+        if not url.get_secret_value().startswith(tuple(f"{scheme}://" for scheme in schemes)):
+            message = f"must start with {' or '.join(f'{scheme}://' for scheme in schemes)}"
+            raise ValueError(message)
+        return url
+
+    return AfterValidator(check)
+
+
+def _no_truth(value: object) -> object:
+    if isinstance(value, bool):
+        message = "must be a number, not true or false"
+        raise ValueError(message)  # noqa: TRY004  # pydantic turns a ValueError alone into a problem of the key
+    return value
+
+
+def _between(low: timedelta, high: timedelta) -> AfterValidator:
+    def check(value: timedelta) -> timedelta:
+        if not low <= value <= high:
+            message = f"must be between {low.total_seconds():g} and {high.total_seconds():g} seconds"
+            raise ValueError(message)
+        return value
+
+    return AfterValidator(check)
+
+
+_Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
+_UpToHour = Annotated[_Duration, _between(timedelta(0), timedelta(hours=1))]
+_Wait = Annotated[_Duration, _between(timedelta(milliseconds=1), timedelta(hours=1))]
+_UpToDay = Annotated[_Duration, _between(timedelta(seconds=1), timedelta(days=1))]
+_Count = Annotated[int, BeforeValidator(_no_truth)]
+
+
+class _Group(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+class WorkerSettings(_Group):
+    """How a worker runs attempts."""
+
+    concurrency: Annotated[_Count, Field(ge=1, le=10_000)] = 20
+    threads: Annotated[_Count, Field(ge=1, le=1_000)] = 8
+    prefetch: Annotated[_Count, Field(ge=1, le=_MAX_PREFETCH)] | None = None
+    renewal: _Wait | None = None
+    drain: _UpToHour = timedelta(seconds=25)
+    heartbeat: _UpToHour = timedelta(seconds=10)
+    coordinator: bool = True
+    name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+
+    @property
+    def deliveries(self) -> int:
+        """How many unacknowledged deliveries the worker holds: `prefetch`, or twice its concurrency."""
+        return self.prefetch or min(2 * self.concurrency, _MAX_PREFETCH)
+
+
+class BrokerSettings(_Group):
+    """How RabbitMQ is used."""
+
+    queue_type: Literal["quorum", "classic"] = "quorum"
+    consumer_timeout: _UpToDay = timedelta(minutes=30)
+    heartbeat: _UpToHour = timedelta(seconds=15)
+    publish_timeout: _Wait = timedelta(seconds=5)
+    delivery_limit: Annotated[_Count, Field(ge=1, le=1_000)] = 20
+
+
+class CoordinatorSettings(_Group):
+    """How the coordinator's services run."""
+
+    service_lease: _Wait = timedelta(seconds=4)
+    relay_poll: _Wait = timedelta(milliseconds=50)
+    tick: _Wait = timedelta(seconds=1)
+    batch: Annotated[_Count, Field(ge=1, le=1_000)] = 200
+
+    @model_validator(mode="after")
+    def _lease_outlasts_ticks(self) -> CoordinatorSettings:
+        if self.service_lease < 2 * max(self.tick, self.relay_poll):
+            message = "service_lease must be at least twice tick and relay_poll: the leader renews it in its ticks"
+            raise ValueError(message)
+        return self
+
+
+class Settings(BaseSettings):
+    """Everything that a process can be told: by flags, BROKERJOBS_… variables, then brokerjobs.toml."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        validate_default=True,
+        env_prefix="BROKERJOBS_",
+        env_nested_delimiter="__",
+        env_ignore_empty=True,
+    )
+
+    database_url: Annotated[SecretUrl, _starts_with("postgresql", "postgres")] | None = None
+    broker_url: Annotated[SecretUrl, _starts_with("amqp", "amqps")] | None = None
+    app: str | None = None
+    worker: WorkerSettings = WorkerSettings()
+    broker: BrokerSettings = BrokerSettings()
+    coordinator: CoordinatorSettings = CoordinatorSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # not read
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # not read
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The order in which values are looked for."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, config_file())
+
+    def need_database_url(self) -> str:
+        """The database URL with its password; raises ConfigurationError if it is not set."""
+        return _needed("database_url", self.database_url).get_secret_value()
+
+    def need_broker_url(self) -> str:
+        """The broker URL with its password; raises ConfigurationError if it is not set."""
+        return _needed("broker_url", self.broker_url).get_secret_value()
+
+    def need_app(self) -> str:
+        """The application as `module:attribute`; raises ConfigurationError if it is not set."""
+        return _needed("app", self.app)
+
+
+def config_file() -> Path:
+    """The file that BROKERJOBS_CONFIG names, or brokerjobs.toml in the current folder."""
+    return Path(os.environ.get(CONFIG_VARIABLE) or "brokerjobs.toml")
+
+
+def _needed(key: str, value: T | None) -> T:
+    if value is None:
+        flag = key.replace("_", "-")
+        message = f"{key} is not set: give --{flag}, BROKERJOBS_{key.upper()}, or {key} in brokerjobs.toml"
+        raise ConfigurationError(message)
+    return value
