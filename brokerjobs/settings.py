@@ -66,7 +66,7 @@ def _between(low: timedelta, high: timedelta) -> AfterValidator:
 
 _Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
 _UpToHour = Annotated[_Duration, _between(timedelta(0), timedelta(hours=1))]
-_Wait = Annotated[_Duration, _between(timedelta(milliseconds=1), timedelta(hours=1))]
+_Wait = Annotated[_Duration, _between(timedelta(milliseconds=10), timedelta(hours=1))]
 _UpToDay = Annotated[_Duration, _between(timedelta(seconds=1), timedelta(days=1))]
 _Count = Annotated[int, BeforeValidator(_no_truth)]
 
@@ -83,7 +83,7 @@ class WorkerSettings(_Group):
     prefetch: Annotated[_Count, Field(ge=1, le=_MAX_PREFETCH)] | None = None
     renewal: _Wait | None = None
     drain: _UpToHour = timedelta(seconds=25)
-    heartbeat: _UpToHour = timedelta(seconds=10)
+    heartbeat: _Wait = timedelta(seconds=10)
     coordinator: bool = True
     name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
 

@@ -1,0 +1,123 @@
+# pyright: reportUnnecessaryTypeIgnoreComment=true
+"""Never run: mypy and pyright check here what the public door promises to infer.
+
+Each line that must not type-check carries an ignore, which is itself an error once the line does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import assert_type
+
+from brokerjobs import App, JobContext, JobType, RetryPolicy, Submission, SyncJobContext
+
+
+@dataclass(frozen=True)
+class Charge:
+    cents: int
+
+
+@dataclass(frozen=True)
+class Receipt:
+    reference: str
+
+
+jobs = App("payments")
+
+charge = jobs.job_type(
+    "payment.charge",
+    Charge,
+    Receipt,
+    repeatable=False,
+    queue="payments",
+    lease=timedelta(seconds=30),
+    time_limit=timedelta(minutes=2),
+    placement_deadline=timedelta(hours=1),
+    retry=RetryPolicy(attempts=5, elapsed=timedelta(hours=6)),
+    failures={ConnectionError: "temporary", KeyError: "invalid"},
+)
+assert_type(charge, JobType[Charge, Receipt])
+assert_type(charge.decode_payload(b"{}"), Charge)
+assert_type(charge.decode_result("{}"), Receipt)
+charge.encode_payload(Receipt("r"))  # type: ignore[arg-type]
+
+forget = jobs.job_type("forget", dict[str, int], None, repeatable=True)
+assert_type(forget, JobType[dict[str, int], None])
+
+jobs.job_type("no.repeatable", Charge, Receipt)  # type: ignore[call-overload]
+jobs.job_type("misspelt", Charge, Receipt, repeatable=True, lesae=timedelta(seconds=1))  # type: ignore[call-overload]
+jobs.job("no.repeatable")  # type: ignore[call-arg]
+
+
+@charge.handler
+async def _(order: Charge, ctx: JobContext) -> Receipt:
+    assert_type(ctx.attempt.fencing_number, int)
+    async with ctx.transaction() as tx:
+        await tx.execute("select %s", [order.cents])
+        tx.complete(Receipt("r"))
+    await ctx.fence(within=object())
+    await ctx.complete(Receipt("r"), within=object())
+    ctx.check()
+    return Receipt("r")
+
+
+@charge.handler
+async def _(order: Charge) -> Receipt:
+    return Receipt(str(order.cents))
+
+
+@charge.handler
+def _(order: Charge, ctx: SyncJobContext) -> Receipt:
+    with ctx.transaction(complete=False) as tx:
+        tx.execute("select %s", [order.cents])
+    ctx.fence(within=object())
+    return Receipt("r")
+
+
+@charge.handler
+def _(order: Charge) -> Receipt:
+    return Receipt(str(order.cents))
+
+
+@charge.handler  # type: ignore[arg-type]
+async def _(order: Receipt, ctx: JobContext) -> Receipt:
+    return order
+
+
+@charge.handler  # type: ignore[arg-type]
+async def _(order: Charge, ctx: JobContext) -> Charge:
+    return order
+
+
+@charge.handler  # type: ignore[arg-type]
+def _(order: Charge, ctx: JobContext) -> Receipt:
+    """A sync handler is given a SyncJobContext."""
+    return Receipt(str(order.cents))
+
+
+@jobs.job("image.thumbnail", repeatable=True)
+def thumbnail(image: Charge, ctx: SyncJobContext) -> Receipt:
+    return Receipt("r")
+
+
+@jobs.job("image.rotate", repeatable=True)
+async def rotate(image: Charge, ctx: JobContext) -> Receipt:
+    return Receipt("r")
+
+
+@jobs.job("image.forget", repeatable=True)
+async def forget_image(image: Charge) -> None: ...
+
+
+@jobs.job("image.count", repeatable=True)
+def count(image: Charge) -> int:
+    return image.cents
+
+
+assert_type(thumbnail, JobType[Charge, Receipt])
+assert_type(rotate, JobType[Charge, Receipt])
+assert_type(forget_image, JobType[Charge, None])
+assert_type(count, JobType[Charge, int])
+
+assert_type(Submission(Charge(1), key="order-1", tags={"order": "1"}), Submission[Charge])
