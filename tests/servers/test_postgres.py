@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -14,9 +13,12 @@ import pytest
 from brokerjobs.errors import ConfigurationError
 from brokerjobs.servers import postgres
 from brokerjobs.servers.postgres import PrivatePostgres
+from tests import processes
 from tests.waiting import eventually_sync
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.conftest import PostgresFactory
 
 
@@ -89,7 +91,7 @@ def test_stop__is_idempotent(server_folder: Path) -> None:
     server.stop()
     server.stop()
 
-    assert not Path(f"/proc/{pid}").exists()
+    assert not processes.runs(pid)
     with pytest.raises(ConfigurationError, match="not running"):
         _ = server.pid
 
@@ -107,8 +109,8 @@ def test_server__ends_when_its_starter_is_killed(server_folder: Path) -> None:
     ) as starter:
         assert starter.stdout is not None
         pid = int(starter.stdout.readline())
-        assert Path(f"/proc/{pid}").exists()
+        assert processes.runs(pid)
 
         os.kill(starter.pid, signal.SIGKILL)
 
-    eventually_sync(lambda: not Path(f"/proc/{pid}").exists())
+    eventually_sync(lambda: not processes.runs(pid))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,13 +8,12 @@ from aio_pika.exceptions import AMQPConnectionError
 
 from brokerjobs.errors import ConfigurationError
 from brokerjobs.servers.rabbitmq import PrivateRabbitMQ, speaks_amqp
+from tests import processes
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.conftest import RabbitMQFactory
-
-
-def process_exists(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +53,7 @@ async def test_kill__keeps_durable_queues_and_resume_the_url(node: PrivateRabbit
         await channel.declare_queue("kept", durable=True)
 
     node.kill()
-    assert not process_exists(pid)
+    assert not processes.runs(pid)
     node.resume()
 
     assert node.url == url
