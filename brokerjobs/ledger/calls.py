@@ -254,6 +254,11 @@ def acked(attempt_ids: Sequence[UUID], sent_at: Sequence[datetime]) -> Query[Not
     return Query("select brokerjobs.acked(%s::uuid[], %s::timestamptz[])", [_literal(attempt_ids), _literal(sent_at)], Nothing)
 
 
+def ended_otherwise(holding: Holding, how: dict[str, Any]) -> Query[Nothing]:
+    """Notes that a handler ended in another way than its completing transaction."""
+    return Query("select brokerjobs.ended_otherwise(%s, %s, %s, %s::jsonb)", [*_one(holding), json.dumps(how)], Nothing)
+
+
 def hand_back(worker: str, job_ids: Sequence[UUID]) -> Query[Count]:
     """Gives unclaimed deliveries back: a new ring for each job that waits for one."""
     return Query("select brokerjobs.hand_back(%s, %s::uuid[])", [worker, _literal(job_ids)], Count)

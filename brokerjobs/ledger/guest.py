@@ -109,6 +109,21 @@ async def hold_within(within: object, holding: Holding, sql: str, extra: Sequenc
         raise
 
 
+def hold_within_sync(within: object, holding: Holding, sql: str, extra: Sequence[Any] = ()) -> None:
+    """As `hold_within`, on a psycopg Connection with its transaction open, for handlers in threads."""
+    if not isinstance(within, psycopg.Connection):
+        message = f"within= was given a {type(within).__qualname__}; in a sync handler it takes a psycopg Connection"
+        raise ConfigurationError(message)
+    connection = cast("psycopg.Connection[Any]", within)
+    try:
+        connection.execute(cast("Any", sql), [holding.job_id, holding.attempt_id, holding.fencing_number, *extra])
+    except psycopg.Error as error:
+        ours = raised_by_ledger(error, holding.job_id, holding.attempt_id, holding.fencing_number)
+        if ours is not None:
+            raise ours from error
+        raise
+
+
 FENCE = "select brokerjobs.fence_v1(%s::uuid, %s::uuid, %s::bigint)"
 COMPLETE = "select brokerjobs.complete_v1(%s::uuid, %s::uuid, %s::bigint, %s::text::jsonb, %s::timestamptz)"
 

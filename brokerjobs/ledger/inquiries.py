@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from brokerjobs.ledger.database import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Iterable, Mapping, Sequence
     from uuid import UUID
 
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """One submission: the id is known before the commit."""
+    """One submission: the id is known before the commit; a timedelta counts from the ledger's clock."""
 
     id: UUID
     payload: str
     key: str | None
     tags: Mapping[str, str]
-    not_before: datetime | None
-    deadline: datetime | None
+    not_before: datetime | timedelta | None
+    deadline: datetime | timedelta | None
     traceparent: str | None
 
 
@@ -42,37 +42,62 @@ class SubmitBatch:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """Answer to one submission, in the order given."""
+    """Answer to one submission, in the order given; `detail` is JSON text, the same through every driver."""
 
     id: UUID
     verdict: str
     job_id: UUID | None
     ticket: UUID | None
-    detail: dict[str, Any] | None
+    route: str | None
+    detail: str | None
 
 
 def submit(batch: SubmitBatch) -> Query[Submitted]:
-    """Submits a batch in one transaction: the caller's, if it is run on the caller's connection."""
+    """Submits a batch in one transaction: the caller's, if it is run on the caller's connection.
+
+    Parameters are texts and lists of texts, cast by the server: what every driver sends in the same way.
+    """
     jobs = batch.jobs
     return Query(
-        "select * from brokerjobs.submit(%s, %s, %s::uuid[], %s::text[], %s::text[], %s, %s::text[], %s::timestamptz[],"
-        " %s::timestamptz[], %s::text[], %s, %s, %s)",
+        "select id, verdict, job_id, ticket, route, detail::text from brokerjobs.submit(%s::text, %s::text,"
+        " %s::text::uuid[], %s::text[], %s::text[], %s::text, %s::text[], %s::text::timestamptz[], %s::text::timestamptz[],"
+        " %s::text[], %s::text, %s::text::timestamptz, %s::boolean, %s::text::interval[], %s::text::interval[])",
         [
             batch.namespace,
             batch.type,
-            [job.id for job in jobs],
+            _array(str(job.id) for job in jobs),
             [job.payload for job in jobs],
             [job.key for job in jobs],
             batch.submitted_by,
             [json.dumps(dict(job.tags)) if job.tags else None for job in jobs],
-            [job.not_before for job in jobs],
-            [job.deadline for job in jobs],
+            _array(_time(job.not_before) for job in jobs),
+            _array(_time(job.deadline) for job in jobs),
             [job.traceparent for job in jobs],
             batch.fingerprint,
-            batch.observed_at,
+            batch.observed_at.isoformat(),
             batch.announced,
+            _spans([job.not_before for job in jobs]),
+            _spans([job.deadline for job in jobs]),
         ],
         Submitted,
+    )
+
+
+def _array(values: Iterable[str | None]) -> str:
+    """A PostgreSQL array literal of values that never need quoting."""
+    return "{" + ",".join(["NULL" if value is None else value for value in values]) + "}"
+
+
+def _time(value: datetime | timedelta | None) -> str | None:
+    return value.isoformat() if isinstance(value, datetime) else None
+
+
+def _spans(values: Sequence[datetime | timedelta | None]) -> str | None:
+    """The timedeltas as an array of intervals in microseconds, None if there is none."""
+    if not any(isinstance(value, timedelta) for value in values):
+        return None
+    return _array(
+        f"{value // timedelta(microseconds=1)}us" if isinstance(value, timedelta) else None for value in values
     )
 
 
@@ -90,8 +115,8 @@ def cancel(job_id: UUID, by: str, reason: str) -> Query[Cancelled]:
 
 
 @dataclass(frozen=True, slots=True)
-class JobStatus:
-    """Where a job stands; a queued one says what it waits for."""
+class Standing:
+    """Where a job stands, as the ledger says it; `records.JobStatus` is its typed view."""
 
     job_id: UUID
     state: str
@@ -106,27 +131,27 @@ class JobStatus:
     past_deadline: bool | None
 
 
-def status(job_ids: Sequence[UUID]) -> Query[JobStatus]:
+def status(job_ids: Sequence[UUID]) -> Query[Standing]:
     """The state of jobs; those unknown to the ledger have no row."""
-    return Query("select * from brokerjobs.status(%s::uuid[])", [list(job_ids)], JobStatus)
+    return Query("select * from brokerjobs.status(%s::uuid[])", [_array(map(str, job_ids))], Standing)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What ended a job, or put it into review; `result` is JSON text."""
+    """Where a job stands, and what ended it or put it into review; `result` is JSON text."""
 
     job_id: UUID
     state: str
+    waiting: str | None
     result: str | None
     failure_class: str | None
-    failure_reason: str | None
-    cancel_reason: str | None
+    reason: str | None
     attempts: list[dict[str, Any]] | None
 
 
 def results(job_ids: Sequence[UUID]) -> Query[Outcome]:
-    """Those of the jobs that have ended or stand in review: one poll for all waiters."""
-    return Query("select * from brokerjobs.results(%s::uuid[])", [list(job_ids)], Outcome)
+    """One poll for all waiters; jobs unknown to the ledger have no row."""
+    return Query("select * from brokerjobs.results(%s::uuid[])", [_array(map(str, job_ids))], Outcome)
 
 
 @dataclass(frozen=True, slots=True)

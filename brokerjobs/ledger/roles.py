@@ -32,6 +32,7 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "register_types",
         "heartbeat",
         "quarantine",
+        "ended_otherwise",
     },
     COORDINATOR: EVERYBODY
     | {

@@ -1,10 +1,13 @@
--- One poll for all waiters: those of the jobs that have finished or stand in review, with what ended them.
+-- One poll for all waiters: where each of the jobs stands, and what ended those that have ended or stand in review.
+-- A job that the ledger does not know has no row.
 create or replace function results(p_jobs uuid[])
-returns table (job_id uuid, state text, result text, failure_class text, failure_reason text, cancel_reason text, attempts jsonb)
+returns table (job_id uuid, state text, waiting text, result text, failure_class text, reason text, attempts jsonb)
 language sql stable security definer set search_path = brokerjobs, pg_temp as $$
-  select s.job_id, s.state, (select a.result::text from attempt a where a.id = s.accepted_attempt_id),
-      s.failure_class, s.failure_reason, s.cancel ->> 'reason',
-      case when s.state in ('failed', 'review') then
+  select s.job_id, s.state, s.waiting, (select a.result::text from attempt a where a.id = s.accepted_attempt_id),
+      s.failure_class,
+      case s.state when 'failed' then s.failure_reason when 'cancelled' then s.cancel ->> 'reason'
+        when 'review' then (select r.cause from review r where r.job_id = s.job_id and r.closed_at is null) end,
+      case when s.state = 'failed' then
         (select jsonb_agg(attempt_json(a, s) - 'result' order by a.number) from attempt a where a.job_id = s.job_id) end
-    from job_state s where s.job_id = any (p_jobs) and s.state in ('succeeded', 'failed', 'cancelled', 'review')
+    from job_state s where s.job_id = any (p_jobs)
 $$;

@@ -1,21 +1,27 @@
 -- Submits jobs of one type: one verdict a row, in one transaction, the caller's included.
 -- created | existing (same key, same payload: the same job) | conflict (same key, other payload) | key_in_flight (another open
 -- transaction holds the key) | unknown_type | invalid (detail says what).
+-- Asked again with the same id the answer is `created` again, without a ticket: who asks twice has lost a reply (rule R7).
+-- p_not_before_in and p_deadline_in count from the ledger's clock, where no absolute time is given (rule R2).
 create or replace function submit(
   p_namespace text, p_type text, p_ids uuid[], p_payloads text[], p_keys text[], p_submitted_by text, p_tags text[],
   p_not_before timestamptz[], p_deadlines timestamptz[], p_traceparents text[], p_fingerprint text,
-  p_observed_at timestamptz, p_announced boolean)
-returns table (id uuid, verdict text, job_id uuid, ticket uuid, detail jsonb)
-language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set lock_timeout = '2s' as $$
+  p_observed_at timestamptz, p_announced boolean, p_not_before_in interval[] default null, p_deadlines_in interval[] default null)
+returns table (id uuid, verdict text, job_id uuid, ticket uuid, route text, detail jsonb)
+language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set lock_timeout = '2s' set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
   y job_type;
   k idempotency_key;
+  j job;
   t timestamptz := clock();
+  v_began timestamptz := clock_timestamp();
   v_payload jsonb;
   v_hash bytea;
   v_taken boolean;
   v_route text;
+  v_there uuid[];
+  v_made integer;
   g_index integer[] := '{}';
   g_payload jsonb[] := '{}';
   g_hash bytea[] := '{}';
@@ -23,10 +29,26 @@ declare
 begin
   select * into y from job_type x where x.namespace = p_namespace and x.name = p_type;
   v_route := y.namespace || '.q.' || y.queue;
+  v_there := array(select x.id from job x where x.id = any (p_ids));
+  if p_not_before_in is not null then
+    p_not_before := array(select coalesce(a.at, t + a.after) from unnest(p_not_before, p_not_before_in) a (at, after));
+  end if;
+  if p_deadlines_in is not null then
+    p_deadlines := array(select coalesce(a.at, t + a.after) from unnest(p_deadlines, p_deadlines_in) a (at, after));
+  end if;
   for i in 1 .. cardinality(p_ids) loop
-    id := p_ids[i]; job_id := null; ticket := null; detail := null;
+    id := p_ids[i]; job_id := null; ticket := null; route := null; detail := null;
     if y.name is null then
       verdict := 'unknown_type'; return next; continue;
+    end if;
+    if p_ids[i] = any (v_there) then
+      select * into j from job x where x.id = p_ids[i];
+      if (j.namespace, j.type, j.key, j.payload) is not distinct from (p_namespace, p_type, p_keys[i], p_payloads[i]::jsonb) then
+        verdict := 'created'; job_id := j.id; route := j.route;
+      else
+        verdict := 'invalid'; detail := jsonb_build_object('problem', format('id %s is that of another job', j.id));
+      end if;
+      return next; continue;
     end if;
     detail := case
       when p_payloads[i] is null then jsonb_build_object('problem', 'the payload is missing')
@@ -43,6 +65,11 @@ begin
     v_payload := p_payloads[i]::jsonb;
     v_hash := sha256(convert_to(v_payload::text, 'UTF8'));
     if p_keys[i] is not null then
+      -- All rows together wait for other transactions no longer than one may.
+      if clock_timestamp() - v_began > interval '50 milliseconds' then
+        perform set_config('lock_timeout',
+          greatest(1, 2000 - (date_part('epoch', clock_timestamp() - v_began) * 1000)::integer)::text, true);
+      end if;
       begin
         insert into idempotency_key values (p_namespace, p_type, p_keys[i], p_ids[i], v_hash, p_submitted_by, t)
           on conflict do nothing;
@@ -58,7 +85,7 @@ begin
         return next; continue;
       end if;
     end if;
-    verdict := 'created'; job_id := p_ids[i];
+    verdict := 'created'; job_id := p_ids[i]; route := v_route;
     ticket := case when coalesce(p_not_before[i] <= t, true) then gen_random_uuid() end;
     g_index := g_index || i; g_payload := g_payload || v_payload; g_hash := g_hash || v_hash; g_ticket := g_ticket || ticket;
     return next;
@@ -71,7 +98,12 @@ begin
         coalesce(p_tags[g.i], '{}')::jsonb, t, p_observed_at, p_not_before[g.i], p_deadlines[g.i], p_traceparents[g.i],
         y.repeatable, y.lease, y.time_limit, y.retry_attempts, y.retry_elapsed, y.retry_first_delay, y.retry_factor,
         y.retry_max_delay, y.placement_deadline, y.result_limit
-      from unnest(g_index, g_payload, g_hash) g (i, payload, hash);
+      from unnest(g_index, g_payload, g_hash) g (i, payload, hash)
+    on conflict do nothing;
+  get diagnostics v_made = row_count;
+  if v_made < cardinality(g_index) then
+    raise exception 'a submission with the same id was just being committed; ask again' using errcode = 'serialization_failure';
+  end if;
   insert into job_state (job_id, state, waiting, wait_until, deadline)
     select p_ids[g.i], 'queued', case when g.ticket is null then 'schedule' else 'delivery' end,
         case when g.ticket is null then p_not_before[g.i] end, p_deadlines[g.i]

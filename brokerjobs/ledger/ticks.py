@@ -1,0 +1,185 @@
+"""The queries of the coordinator's services: each takes or keeps the lead and does its work in one statement.
+
+The work is given `leading` by the lead, so that PostgreSQL has to ask for the lead first; a process that is not
+leading works on nothing.  Nothing depends on the lead but the number of statements: the work is safe in any number
+of copies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from brokerjobs.ledger.calls import Due, Expired, Nothing, ProcessIdentity, Route
+from brokerjobs.ledger.database import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Candidacy:
+    """A process that wants the lead of a service, for `seconds` from the statement's time on."""
+
+    service: str
+    process: ProcessIdentity
+    seconds: float
+
+    def params(self) -> list[object]:
+        """Parameters of the ledger's `lead`."""
+        return [self.service, self.process.id, self.process.name, self.seconds]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A doorbell, or a dead letter with its body, that the relay is to publish."""
+
+    kind: str
+    ticket: UUID
+    job_id: UUID
+    namespace: str
+    type: str
+    route: str
+    traceparent: str | None
+    body: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Relayed:
+    """A row of `relay`: one message, or (kind `mark`) where the next scan may start."""
+
+    leading: bool
+    kind: str | None
+    ticket: UUID | None
+    job_id: UUID | None
+    namespace: str | None
+    type: str | None
+    route: str | None
+    traceparent: str | None
+    body: str | None
+    mark: str | None
+
+    def message(self) -> Message | None:
+        """The message of this row, None if it is the mark."""
+        if self.ticket is None or self.job_id is None:
+            return None
+        names = (self.namespace or "", self.type or "", self.route or "")
+        return Message(self.kind or "", self.ticket, self.job_id, *names, self.traceparent, self.body)
+
+
+def relay(candidacy: Candidacy, start_at: str, limit: int) -> Query[Relayed]:
+    """Takes messages from the outbox; `start_at` is the mark of the last scan, "0" for all."""
+    return Query(
+        "select l.leading, t.kind, t.ticket, t.job_id, t.namespace, t.type, t.route, t.traceparent, t.body, t.mark::text"
+        " from brokerjobs.lead(%s, %s, %s, %s) l(leading)"
+        " left join lateral brokerjobs.outbox_take(%s::xid8, case when l.leading then %s else 0 end) t on true",
+        [*candidacy.params(), start_at, limit],
+        Relayed,
+    )
+
+
+def outbox_refused(tickets: Sequence[UUID]) -> Query[Nothing]:
+    """Gives back messages that the broker has in no queue, for another try after a second or more."""
+    return Query("select brokerjobs.outbox_refused(%s::uuid[])", [list(tickets)], Nothing)
+
+
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    """A row of `reap`; without a job if nothing was given up."""
+
+    leading: bool
+    job_id: UUID | None
+    attempt_id: UUID | None
+    state: str | None
+    until: datetime | None
+
+    def expired(self) -> Expired | None:
+        """The attempt that was given up, if the row has one."""
+        if self.job_id is None or self.attempt_id is None:
+            return None
+        return Expired(self.job_id, self.attempt_id, self.state or "", self.until)
+
+
+def reap(candidacy: Candidacy, limit: int) -> Query[Reaped]:
+    """Gives up attempts whose lease is over; with limit 0 it only keeps the lead, and so the reaper's tick."""
+    return Query(
+        "select l.leading, t.job_id, t.attempt_id, t.state, t.until from brokerjobs.lead(%s, %s, %s, %s) l(leading)"
+        " left join lateral brokerjobs.expire(%s, case when l.leading then %s else 0 end) t on true",
+        [*candidacy.params(), candidacy.process.name, limit],
+        Reaped,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A row of `schedule`; without a job if none was due."""
+
+    leading: bool
+    job_id: UUID | None
+    state: str | None
+
+    def due(self) -> Due | None:
+        """The job whose waiting ended, if the row has one."""
+        return None if self.job_id is None else Due(self.job_id, self.state or "")
+
+
+def schedule(candidacy: Candidacy, limit: int) -> Query[Scheduled]:
+    """Ends the waiting of jobs that are due, or past their deadline."""
+    return Query(
+        "select l.leading, t.job_id, t.state from brokerjobs.lead(%s, %s, %s, %s) l(leading)"
+        " left join lateral brokerjobs.due(case when l.leading then %s else 0 end) t on true",
+        [*candidacy.params(), limit],
+        Scheduled,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioned:
+    """A row of `partition`; without a name if no partition was missing."""
+
+    leading: bool
+    name: str | None
+
+
+def partition(candidacy: Candidacy, months_ahead: int) -> Query[Partitioned]:
+    """Makes the event partitions that are missing."""
+    return Query(
+        "select l.leading, t.name from brokerjobs.lead(%s, %s, %s, %s) l(leading)"
+        " left join lateral brokerjobs.make_partitions(case when l.leading then %s else -1 end) t(name) on true",
+        [*candidacy.params(), months_ahead],
+        Partitioned,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A row of `wanted_routes`; without a name if all routes are declared."""
+
+    leading: bool
+    name: str | None
+    namespace: str | None
+
+    def route(self) -> Route | None:
+        """The route to declare, if the row has one."""
+        return None if self.name is None or self.namespace is None else Route(self.name, self.namespace)
+
+
+def wanted_routes(candidacy: Candidacy) -> Query[Wanted]:
+    """Routes that are not yet declared at the broker."""
+    return Query(
+        "select l.leading, t.name, t.namespace from brokerjobs.lead(%s, %s, %s, %s) l(leading)"
+        " left join brokerjobs.routes_wanted() t on l.leading",
+        candidacy.params(),
+        Wanted,
+    )
+
+
+def give_up(process: ProcessIdentity, services: Sequence[str]) -> Query[Nothing]:
+    """Gives up the lead of services; a lead that the process does not hold stays as it is."""
+    return Query(
+        "select brokerjobs.lead(s, %s, %s, 0) from unnest(%s::text[]) s",
+        [process.id, process.name, list(services)],
+        Nothing,
+    )

@@ -1,0 +1,127 @@
+"""Claims: deliveries become attempts, in the largest batch that free slots allow."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from typing import TYPE_CHECKING, Final, assert_never
+
+from uuid_utils.compat import uuid7
+
+from brokerjobs.errors import LedgerUnavailable
+from brokerjobs.ledger import calls
+from brokerjobs.ledger.group_commit import MAX_ROWS
+from brokerjobs.rules.verdicts import ClaimVerdict
+from brokerjobs.worker.attempt import Attempt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from brokerjobs.broker.protocol import Delivery
+    from brokerjobs.ledger.database import AsyncLedgerConnection
+    from brokerjobs.worker.inbox import Inbox
+    from brokerjobs.worker.options import Duty
+    from brokerjobs.worker.quarantine import Quarantine
+    from brokerjobs.worker.settlement import Settlement
+    from brokerjobs.worker.slots import Slots
+
+log = logging.getLogger("brokerjobs.worker")
+
+_LOCKED_PAUSE_SECONDS: Final = 0.01
+_FIRST_PAUSE_SECONDS: Final = 0.05
+_LONGEST_PAUSE_SECONDS: Final = 2.0
+
+
+class Claims:
+    """One loop: wait for a delivery and a slot, ask for as many as there are of both, start what was granted."""
+
+    def __init__(
+        self,
+        duty: Duty,
+        connection: AsyncLedgerConnection,
+        inbox: Inbox,
+        slots: Slots,
+        *,
+        settlement: Settlement,
+        quarantine: Quarantine,
+        on_granted: Callable[[Attempt], None],
+    ) -> None:
+        self._duty = duty
+        self._connection = connection
+        self._inbox = inbox
+        self._slots = slots
+        self._settlement = settlement
+        self._quarantine = quarantine
+        self._on_granted = on_granted
+        self._stopping = asyncio.Event()
+        self._idle = asyncio.Lock()
+
+    async def run(self) -> None:
+        """Claims until it is cancelled; after `stop` nothing more is asked."""
+        while True:
+            await self._inbox.some()
+            await self._slots.some()
+            async with self._idle:
+                if self._stopping.is_set():
+                    await asyncio.Future[None]()
+                await self._claim(self._inbox.take(min(self._slots.free(), MAX_ROWS)))
+
+    async def stop(self) -> None:
+        """Asks for nothing more; returns when the answer that was under way is in."""
+        self._stopping.set()
+        async with self._idle:
+            return
+
+    async def _claim(self, deliveries: Sequence[Delivery]) -> None:
+        if not deliveries:
+            return
+        requests = [
+            calls.ClaimRequest(d.job_id, uuid7(), d.route, d.ticket, d.redelivered, d.received_at) for d in deliveries
+        ]
+        asked_at = time.monotonic()  # the lease is trusted from before the *first* request with these ids (rule R7)
+        answers = await self._ask(requests)
+        unanswered = [
+            delivery
+            for delivery, answer in zip(deliveries, answers, strict=True)
+            if not self._take_answer(delivery, answer, asked_at)
+        ]
+        self._inbox.put_back(unanswered)
+        if len(unanswered) == len(deliveries):
+            await asyncio.sleep(_LOCKED_PAUSE_SECONDS)
+
+    async def _ask(self, requests: Sequence[calls.ClaimRequest]) -> Sequence[calls.Claimed]:
+        """Asks until the ledger answers: with the same ids the same claims are granted again."""
+        query = calls.claim(self._duty.process, self._duty.namespace, list(self._duty.types), requests)
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                return await self._connection.fetch(query)
+            except LedgerUnavailable as error:
+                log.warning("cannot claim: %s", error)
+                await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+                pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+    def _take_answer(self, delivery: Delivery, answer: calls.Claimed, asked_at: float) -> bool:
+        """Acts on one verdict; False if it was no answer."""
+        match ClaimVerdict(answer.verdict):
+            case ClaimVerdict.GRANTED:
+                self._on_granted(Attempt(answer, delivery, self._duty.types[answer.type], asked_at))
+            case ClaimVerdict.LOCKED | ClaimVerdict.AGAIN:
+                return False
+            case ClaimVerdict.UNKNOWN_JOB | ClaimVerdict.WRONG_ROUTE as verdict:
+                self._quarantine.put(delivery, verdict.value)
+            case (
+                ClaimVerdict.NO_HANDLER
+                | ClaimVerdict.FINISHED
+                | ClaimVerdict.HELD
+                | ClaimVerdict.NOT_DUE
+                | ClaimVerdict.REVIEW
+                | ClaimVerdict.LOST
+            ):
+                # The ledger owns what comes next: a timer, a waker, or nothing more to do (rule R4).
+                self._settlement.ack(delivery)
+            case verdict:
+                assert_never(verdict)
+        return True

@@ -1,0 +1,107 @@
+"""Reports: what each attempt finally says goes to the ledger by group commit, and its verdict comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from brokerjobs.errors import LedgerUnavailable
+from brokerjobs.ledger import calls
+from brokerjobs.ledger.group_commit import GroupCommit
+from brokerjobs.rules.verdicts import ReportVerdict, StartVerdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from brokerjobs.ledger.database import AsyncLedgerConnection
+    from brokerjobs.rules.failures import Failure
+    from brokerjobs.worker.attempt import Attempt
+
+_PAUSE_SECONDS: Final = 0.05
+
+
+class Completions:
+    """The reports connection and its group commits: one a kind of report, and one for starts."""
+
+    def __init__(self, connection: AsyncLedgerConnection) -> None:
+        self._connection = connection
+
+        async def complete(reports: Sequence[calls.Report]) -> Sequence[calls.Reported]:
+            return await connection.fetch(calls.complete(reports))
+
+        async def fail(reports: Sequence[calls.Report]) -> Sequence[calls.Reported]:
+            return await connection.fetch(calls.fail(reports))
+
+        async def release(reports: Sequence[calls.Report]) -> Sequence[calls.Reported]:
+            return await connection.fetch(calls.release(reports))
+
+        async def start(items: Sequence[tuple[calls.Holding, datetime]]) -> Sequence[calls.Verdict]:
+            return await connection.fetch(calls.start([h for h, _ in items], [at for _, at in items]))
+
+        self._completed = GroupCommit(complete, is_locked=_is_locked, size=_size)
+        self._failed = GroupCommit(fail, is_locked=_is_locked, size=_size)
+        self._released = GroupCommit(release, is_locked=_is_locked, size=_size)
+        self._started = GroupCommit(start, is_locked=lambda verdict: verdict.verdict == StartVerdict.LOCKED)
+
+    async def run(self) -> None:
+        """Serves all of them until it is cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for gathered in (self._completed, self._failed, self._released):
+                group.create_task(gathered.run())
+            group.create_task(self._started.run())
+
+    async def start(self, attempt: Attempt) -> StartVerdict:
+        """Commits the start of an attempt before its handler runs."""
+        observed_at = datetime.now(UTC)
+        answer = await self._started.ask((attempt.holding, observed_at))
+        attempt.started_at = observed_at
+        return StartVerdict(answer.verdict)
+
+    async def completed(self, attempt: Attempt, body: str) -> calls.Reported:
+        """Reports a result, as JSON."""
+        return await self._completed.ask(attempt.report(body, datetime.now(UTC)))
+
+    async def failed(self, attempt: Attempt, failure: Failure, *, evidence: str | None = None) -> calls.Reported:
+        """Reports a failure; `evidence` is a result, as JSON, that may not be taken for the job's."""
+        data = failure.as_data()
+        if evidence is not None:
+            data["result"] = json.loads(evidence)
+        return await self._failed.ask(attempt.report(json.dumps(data), datetime.now(UTC)))
+
+    async def released(
+        self, attempt: Attempt, why: str, *, classified: bool = False, until: datetime | None = None
+    ) -> calls.Reported:
+        """Gives an attempt back: `drain`, `snooze` (with `until`) or `not_here`."""
+        data: dict[str, Any] = {"why": why, "classified": classified}
+        if until is not None:
+            data["until"] = until.isoformat()
+        return await self._released.ask(attempt.report(json.dumps(data), datetime.now(UTC)))
+
+    async def asked(self, attempt: Attempt) -> calls.Asked:
+        """Asks whether the attempt has reported, until the ledger answers (rule R7)."""
+        while True:
+            try:
+                (answer,) = await self._connection.fetch(calls.asked(attempt.holding))
+            except LedgerUnavailable:
+                await asyncio.sleep(_PAUSE_SECONDS * 10)
+                continue
+            if answer.verdict != ReportVerdict.LOCKED:
+                return answer
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def ended_otherwise(self, attempt: Attempt, how: dict[str, Any]) -> None:
+        """Notes that the handler ended in another way than its completing transaction; only evidence."""
+        with contextlib.suppress(LedgerUnavailable):
+            await self._connection.fetch(calls.ended_otherwise(attempt.holding, how))
+
+
+
+def _is_locked(reported: calls.Reported) -> bool:
+    return reported.verdict == ReportVerdict.LOCKED
+
+
+def _size(report: calls.Report) -> int:
+    return len(report.body)

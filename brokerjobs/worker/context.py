@@ -1,0 +1,86 @@
+"""What a handler is given beside its payload: facts of its job, its fence, and its transactions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from brokerjobs.effects import transaction as fenced
+from brokerjobs.errors import StaleAttempt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
+    from datetime import datetime
+    from uuid import UUID
+
+    from brokerjobs.ledger.lending import Lending
+    from brokerjobs.worker.attempt import Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFacts:
+    """The attempt that is running."""
+
+    id: UUID
+    number: int
+    fencing_number: int
+
+
+class _Facts:
+    """What both contexts say of the job."""
+
+    def __init__(self, attempt: Attempt, lending: Lending) -> None:
+        claimed = attempt.claimed
+        self._attempt = attempt
+        self._lending = lending
+        self.place = fenced.Place(attempt.holding, attempt.job_type.encode_result, attempt.is_trusted)
+        self.job_id: UUID = claimed.job_id
+        self.key: str | None = claimed.key
+        self.tags: Mapping[str, str] = MappingProxyType(claimed.tags)
+        self.submitted_by: str = claimed.submitted_by
+        self.deadline: datetime | None = claimed.deadline
+        self.attempt = AttemptFacts(claimed.attempt_id, claimed.number, claimed.fencing_number)
+
+    def check(self) -> None:
+        """Raises StaleAttempt if the lease is lost: the work will be done again, or was."""
+        if not self._attempt.is_trusted():
+            raise StaleAttempt(
+                job_id=self.job_id,
+                attempt_id=self.attempt.id,
+                fencing_number=self.attempt.fencing_number,
+                reason="lease_expired",
+            )
+
+
+class HandlerContext(_Facts):
+    """The context of async handlers (brokerjobs.context.JobContext)."""
+
+    def transaction(self, *, complete: bool = True) -> AbstractAsyncContextManager[fenced.Transaction]:
+        """Opens a fenced transaction on a connection of ours."""
+        return fenced.transaction(self.place, self._lending, completing=complete)
+
+    async def fence(self, *, within: object) -> None:
+        """Requires that the attempt is running, as the last statement of the caller's transaction."""
+        await fenced.fence(self.place, within=within)
+
+    async def complete(self, result: object, *, within: object) -> None:
+        """Records the result as the last statement of the caller's transaction."""
+        await fenced.complete(self.place, result, within=within)
+
+
+class ThreadContext(_Facts):
+    """The context of sync handlers (brokerjobs.context.SyncJobContext)."""
+
+    def transaction(self, *, complete: bool = True) -> AbstractContextManager[fenced.SyncTransaction]:
+        """Opens a fenced transaction on a connection of ours."""
+        return fenced.sync_transaction(self.place, self._lending, completing=complete)
+
+    def fence(self, *, within: object) -> None:
+        """Requires that the attempt is running, as the last statement of the caller's transaction."""
+        fenced.sync_fence(self.place, within=within)
+
+    def complete(self, result: object, *, within: object) -> None:
+        """Records the result as the last statement of the caller's transaction."""
+        fenced.sync_complete(self.place, result, within=within)

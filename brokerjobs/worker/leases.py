@@ -1,0 +1,188 @@
+"""The lease keeper: a thread with its own connection that renews leases and sends heartbeats.
+
+A handler that blocks the event loop does not lose its lease: this thread goes on, and names it in a warning.  What holds
+the GIL silences this thread too; then the lease runs out, and the result is fenced like any late one.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import sys
+import threading
+import time
+import traceback
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from brokerjobs.errors import LedgerUnavailable
+from brokerjobs.ledger import calls
+from brokerjobs.rules.leases import renew_after
+from brokerjobs.rules.verdicts import RenewVerdict
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Sequence
+
+    from brokerjobs.ledger.database import LedgerConnection
+    from brokerjobs.worker.attempt import Attempt
+
+log = logging.getLogger("brokerjobs.worker")
+
+_LOOK_SECONDS: Final = 1.0  # how often the thread looks at least: at new attempts, the heartbeat, the event loop
+_RETRY_SECONDS: Final = 0.1  # after a renewal without an answer
+_BLOCKED_SECONDS: Final = 1.0  # an event loop that does not answer for so long is named in a warning
+
+
+class LeaseKeeper:
+    """Renews what `watch` gave it until `forget`; `beat` sends the heartbeat when it is due."""
+
+    def __init__(
+        self,
+        connection: LedgerConnection,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        renewal: timedelta | None,
+        heartbeat: timedelta,
+        beat: Callable[[LedgerConnection, float], None],
+    ) -> None:
+        self._connection = connection
+        self.loop = loop
+        self._renewal = renewal
+        self._heartbeat_seconds = heartbeat.total_seconds()
+        self._beat = beat
+        self._due: dict[Attempt, float] = {}
+        self._change = threading.Condition()
+        self._stopping = False
+        self._loop_thread = threading.get_ident()
+        self._loop_answered_at = time.monotonic()
+        self._loop_asked = False
+        self._loop_named = False
+        self._thread = threading.Thread(target=self._run, name="brokerjobs-leases", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stops the thread and closes its connection; leases are renewed no more."""
+        with self._change:
+            self._stopping = True
+            self._change.notify()
+        self._thread.join()
+        self._connection.close()
+
+    def watch(self, attempt: Attempt) -> None:
+        """Keeps the lease of an attempt from now on."""
+        due = time.monotonic() + self._interval(attempt)
+        with self._change:
+            first = not self._due or due < min(self._due.values(), default=due)
+            self._due[attempt] = due
+            if first:
+                self._change.notify()
+
+    def forget(self, attempt: Attempt) -> None:
+        """Keeps it no longer: it has reported, or its handler has ended."""
+        with self._change:
+            self._due.pop(attempt, None)
+
+    def _interval(self, attempt: Attempt) -> float:
+        if self._renewal is not None:
+            return self._renewal.total_seconds() * random.uniform(0.9, 1.1)
+        return renew_after(timedelta(seconds=attempt.lease_seconds), random.random()).total_seconds()
+
+    def _run(self) -> None:
+        next_beat = 0.0
+        while True:
+            with self._change:
+                if self._stopping:
+                    return
+                due = self._take_due()
+                if not due and time.monotonic() < next_beat:
+                    self._change.wait(self._sleep(next_beat))
+                    continue
+            self._renew(due)
+            if time.monotonic() >= next_beat:
+                next_beat = time.monotonic() + self._heartbeat_seconds * random.uniform(0.9, 1.1)
+                self._send_beat()
+            self._look_at_loop()
+
+    def _sleep(self, next_beat: float) -> float:
+        self._look_at_loop()
+        first = min(self._due.values(), default=next_beat)
+        return max(0.001, min(_LOOK_SECONDS, first - time.monotonic(), next_beat - time.monotonic()))
+
+    def _take_due(self) -> list[Attempt]:
+        """Takes what is due, and what is due soon, so that one call renews many; drops what ran past its time limit."""
+        now = time.monotonic()
+        for attempt in [attempt for attempt in self._due if now >= attempt.keep_until]:
+            del self._due[attempt]
+        if not any(due <= now for due in self._due.values()):
+            return []
+        return [attempt for attempt, due in self._due.items() if due <= now + attempt.lease_seconds / 30]
+
+    def _renew(self, attempts: Sequence[Attempt]) -> None:
+        for start in range(0, len(attempts), 1000):
+            self._renew_batch(attempts[start : start + 1000])
+
+    def _renew_batch(self, attempts: Sequence[Attempt]) -> None:
+        sent_at = time.monotonic()
+        started = [attempt.started_at for attempt in attempts]
+        try:
+            answers = self._connection.fetch(calls.renew([attempt.holding for attempt in attempts], started))
+        except LedgerUnavailable as error:
+            log.warning("cannot renew %d leases: %s", len(attempts), error)
+            self._put_off(attempts, time.monotonic() + _RETRY_SECONDS * random.uniform(1.0, 3.0))
+            return
+        answered_at = time.monotonic()
+        for attempt, answer in zip(attempts, answers, strict=True):
+            match RenewVerdict(answer.verdict):
+                case RenewVerdict.KEPT | RenewVerdict.CANCEL_REQUESTED:
+                    attempt.renewed(sent_at, answered_at, answer.lease_seconds or attempt.lease_seconds)
+                    self._put_off([attempt], sent_at + self._interval(attempt))
+                case RenewVerdict.LOCKED:
+                    self._put_off([attempt], answered_at + _RETRY_SECONDS)
+                case RenewVerdict.LOST:
+                    self._lost(attempt)
+
+    def _lost(self, attempt: Attempt) -> None:
+        with self._change:
+            watched = self._due.pop(attempt, None) is not None
+        if watched:  # otherwise it reported while the renewal was under way
+            attempt.lost()
+            ids = (attempt.holding.job_id, attempt.holding.attempt_id)
+            log.warning("job %s: attempt %s lost its lease; it may finish, and its report will say what became of it", *ids)
+
+    def _put_off(self, attempts: Sequence[Attempt], due: float) -> None:
+        with self._change:
+            for attempt in attempts:
+                if attempt in self._due:
+                    self._due[attempt] = due
+
+    def _send_beat(self) -> None:
+        try:
+            self._beat(self._connection, time.monotonic() - self._loop_answered_at)
+        except LedgerUnavailable as error:
+            log.warning("no heartbeat: %s", error)
+
+    def _look_at_loop(self) -> None:
+        """Asks the event loop for a sign of life; names what blocks it, once each time."""
+        silent = time.monotonic() - self._loop_answered_at
+        if not self._loop_asked:
+            self._loop_asked = True
+            self._loop_named = False
+            self._loop_answered_at = time.monotonic()
+            self.loop.call_soon_threadsafe(self._loop_answers)
+        elif silent >= _BLOCKED_SECONDS and not self._loop_named:
+            self._loop_named = True
+            log.warning("a handler has blocked the event loop for %.1f s, at: %s", silent, self._where())
+
+    def _loop_answers(self) -> None:
+        self._loop_answered_at = time.monotonic()
+        self._loop_asked = False
+
+    def _where(self) -> str:
+        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001  # the documented way to another thread's stack
+        if frame is None:
+            return "unknown"
+        return " < ".join(f"{s.filename}:{s.lineno} {s.name}" for s in reversed(traceback.extract_stack(frame)[-3:]))

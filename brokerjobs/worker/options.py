@@ -1,0 +1,54 @@
+"""How a worker runs, independent of where the values come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from brokerjobs.job_type import JobType
+    from brokerjobs.ledger.calls import Leader, ProcessIdentity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """Options of one worker process; every default is that of config/brokerjobs.toml."""
+
+    database_url: str
+    broker_url: str
+    concurrency: int = 20
+    threads: int = 8
+    deliveries: int = 40
+    renewal: timedelta | None = None
+    drain: timedelta = timedelta(seconds=25)
+    heartbeat: timedelta = timedelta(seconds=10)
+    broker_heartbeat: timedelta = timedelta(seconds=15)
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """Who this worker is, and the job types that it handles."""
+
+    process: ProcessIdentity
+    namespace: str
+    types: Mapping[str, JobType[Any, Any]]
+
+
+class Services(Protocol):
+    """The coordinator services that may run inside a worker."""
+
+    def hear(self, leaders: Sequence[Leader]) -> None:
+        """Takes the answer of a heartbeat: who leads what."""
+        ...
+
+    async def run(self) -> None:
+        """Runs until it is cancelled."""
+        ...
+
+    async def hand_over(self) -> None:
+        """Gives up what this process leads."""
+        ...

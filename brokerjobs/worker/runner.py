@@ -1,0 +1,197 @@
+"""Runs one attempt: decode, start, handler, report, acknowledge."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, assert_never
+
+from brokerjobs.errors import InvalidPayload
+from brokerjobs.ledger.database import DataRefused
+from brokerjobs.rules.failures import Failure, FailureClass, Snoozed, classify, time_limit_failure
+from brokerjobs.rules.verdicts import ReportVerdict, StartVerdict
+from brokerjobs.worker.context import HandlerContext, ThreadContext
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from brokerjobs.handlers import Handler
+    from brokerjobs.ledger import calls
+    from brokerjobs.ledger.lending import Lending
+    from brokerjobs.worker.attempt import Attempt
+    from brokerjobs.worker.completions import Completions
+    from brokerjobs.worker.settlement import Settlement
+
+log = logging.getLogger("brokerjobs.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The handler returned; `body` is its result as JSON."""
+
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """The handler was cancelled at the worker's drain limit."""
+
+
+Ending = Returned | Failure | Snoozed | Drained
+
+
+class Runner:
+    """Everything that an attempt needs to run."""
+
+    def __init__(
+        self, completions: Completions, settlement: Settlement, lending: Lending, threads: ThreadPoolExecutor
+    ) -> None:
+        self._completions = completions
+        self._settlement = settlement
+        self._lending = lending
+        self._threads = threads
+
+    async def run(self, attempt: Attempt, handler: Handler) -> None:
+        """Runs the attempt to its end: the report is committed and the delivery acknowledged."""
+        try:
+            payload = attempt.job_type.decode_payload(attempt.claimed.payload)
+        except InvalidPayload as error:
+            await self._refuse(attempt, error)
+            return
+        if not attempt.claimed.repeatable and not await self._start(attempt):
+            return
+        attempt.started_at = attempt.started_at or datetime.now(UTC)
+        context = self._context(attempt, handler)
+        ending = await self._handle(attempt, handler, payload, context)
+        if context is not None and context.place.completing:
+            reported = await self._ask(attempt, ending, context.place.recorded)
+        else:
+            reported = await self._report(attempt, ending)
+        if reported is not None and reported.verdict == ReportVerdict.REJECTED:
+            log.warning("job %s: the report of attempt %s was rejected: %s", *_ids(attempt), reported.reason)
+        self._settlement.ack(attempt.delivery, attempt.holding.attempt_id)
+
+    async def _refuse(self, attempt: Attempt, error: InvalidPayload) -> None:
+        """A payload that this worker's model refuses: not here if another model took it, else it never fits."""
+        if attempt.claimed.checked:
+            log.warning("job %s is not qualified here: %s", attempt.claimed.job_id, error)
+            await self._completions.released(attempt, "not_here", classified=True)
+        else:
+            failure = classify(error, {InvalidPayload: FailureClass.INVALID}, repeatable=True)
+            assert isinstance(failure, Failure)
+            await self._completions.failed(attempt, failure)
+        self._settlement.ack(attempt.delivery, attempt.holding.attempt_id)
+
+    async def _start(self, attempt: Attempt) -> bool:
+        """Commits the start of a not repeatable attempt; False if it may not run."""
+        match await self._completions.start(attempt):
+            case StartVerdict.STARTED:
+                return True
+            case StartVerdict.CANCEL_REQUESTED:
+                attempt.started_at = None
+                await self._completions.released(attempt, "cancel", classified=True)
+            case StartVerdict.LOST | StartVerdict.LOCKED:
+                log.warning("job %s: attempt %s lost its lease before its handler started", *_ids(attempt))
+        self._settlement.ack(attempt.delivery, attempt.holding.attempt_id)
+        return False
+
+    def _context(self, attempt: Attempt, handler: Handler) -> HandlerContext | ThreadContext | None:
+        if not handler.takes_context:
+            return None
+        return (HandlerContext if handler.is_async else ThreadContext)(attempt, self._lending)
+
+    async def _handle(
+        self, attempt: Attempt, handler: Handler, payload: Any, context: HandlerContext | ThreadContext | None
+    ) -> Ending:
+        """Calls the handler within its time limit and says how it ended; raises nothing of the handler's."""
+        limit = attempt.claimed.time_limit_seconds
+        job_type = attempt.job_type
+        arguments = (payload,) if context is None else (payload, context)
+        try:
+            async with asyncio.timeout(limit) as timer:
+                if handler.is_async:
+                    result = await handler.function(*arguments)
+                else:
+                    result = await self._run_in_thread(attempt, handler, arguments)
+            return Returned(job_type.encode_result(result).decode())
+        except BaseException as error:  # noqa: BLE001  # whatever a handler raises, its attempt has ended
+            if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+                if attempt.draining:
+                    return Drained()
+                raise
+            if isinstance(error, TimeoutError) and timer.expired():
+                return time_limit_failure(timedelta(seconds=limit), repeatable=attempt.claimed.repeatable)
+            return classify(error, job_type.failures, repeatable=attempt.claimed.repeatable)
+
+    async def _run_in_thread(self, attempt: Attempt, handler: Handler, arguments: tuple[Any, ...]) -> Any:
+        """A thread cannot be stopped: at the time limit the attempt ends and the thread goes on, fenced off."""
+        variables = contextvars.copy_context()
+        future = asyncio.get_running_loop().run_in_executor(
+            self._threads, lambda: variables.run(handler.function, *arguments)
+        )
+        attempt.thread = future
+        return await asyncio.shield(future)
+
+    async def _report(self, attempt: Attempt, ending: Ending) -> calls.Reported | None:
+        match ending:
+            case Returned(body):
+                try:
+                    return await self._completions.completed(attempt, body)
+                except DataRefused as error:
+                    failure = classify(error, {DataRefused: FailureClass.INVALID}, repeatable=True)
+                    assert isinstance(failure, Failure)
+                    return await self._completions.failed(attempt, failure)
+            case Failure():
+                return await self._completions.failed(attempt, ending)
+            case Snoozed(until):
+                return await self._completions.released(attempt, "snooze", classified=True, until=until)
+            case Drained():
+                return await self._completions.released(attempt, "drain")
+            case _:
+                assert_never(ending)
+
+    async def _ask(self, attempt: Attempt, ending: Ending, recorded: str | None) -> calls.Reported | None:
+        """After a completing transaction: ask whether it committed, and never send a success (rule R7)."""
+        answer = await self._completions.asked(attempt)
+        if answer.verdict != "reported":
+            failure = ending if isinstance(ending, Failure) else _unrecorded(attempt)
+            return await self._completions.failed(attempt, failure, evidence=recorded)
+        if not (isinstance(ending, Returned) and ending.body in {recorded, "null"}):
+            log.warning("job %s: attempt %s completed in its transaction and then ended otherwise", *_ids(attempt))
+            await self._completions.ended_otherwise(attempt, _how(ending))
+        return None
+
+
+def _is_being_cancelled() -> bool:
+    """Was this task cancelled from outside? If not, the handler itself raised CancelledError."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _unrecorded(attempt: Attempt) -> Failure:
+    repeatable = attempt.claimed.repeatable
+    return Failure(
+        failure_class=FailureClass.TEMPORARY if repeatable else FailureClass.UNSAFE,
+        classified=False,
+        error_type="ResultNotRecorded",
+        message="the handler ended, but the transaction that carried its result is not in the ledger",
+    )
+
+
+def _how(ending: Ending) -> dict[str, Any]:
+    match ending:
+        case Returned():
+            return {"as": "another result"}
+        case Failure(error_type=error_type):
+            return {"as": "failed", "type": error_type}
+        case Snoozed():
+            return {"as": "snoozed"}
+        case Drained():
+            return {"as": "drained"}
+
+
+def _ids(attempt: Attempt) -> tuple[Any, Any]:
+    return attempt.holding.job_id, attempt.holding.attempt_id

@@ -1,0 +1,71 @@
+"""Settles deliveries: acknowledged after the commit (rule R4), and the ledger told that the ack was sent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from brokerjobs.errors import LedgerUnavailable
+from brokerjobs.ledger import calls
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from brokerjobs.broker.protocol import Consumer, Delivery
+    from brokerjobs.ledger.database import AsyncLedgerConnection
+
+log = logging.getLogger("brokerjobs.worker")
+
+_MOST_KEPT: Final = 10_000  # acks not yet recorded while the ledger is away: evidence, so the oldest may go
+
+
+class Settlement:
+    """Gathers the acks of one turn of the event loop, so that one frame can settle many."""
+
+    def __init__(self, consumer: Consumer, connection: AsyncLedgerConnection) -> None:
+        self._consumer = consumer
+        self._connection = connection
+        self._due: list[tuple[Delivery, UUID | None]] = []
+        self._sent: list[tuple[UUID, datetime]] = []
+        self._some_sent = asyncio.Event()
+
+    def ack(self, delivery: Delivery, attempt_id: UUID | None = None) -> None:
+        """Acknowledges a delivery, at the end of this turn of the loop; `attempt_id` if it ended an attempt."""
+        if not self._due:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._due.append((delivery, attempt_id))
+
+    def flush(self) -> None:
+        """Sends what is due now."""
+        due, self._due = self._due, []
+        if not due:
+            return
+        lost = {id(delivery) for delivery in self._consumer.ack([delivery for delivery, _ in due])}
+        if lost:
+            # The broker delivers them again, and the ledger answers that.
+            log.warning("ack_lost: %d deliveries will come again, their channel is gone", len(lost))
+        now = datetime.now(UTC)
+        self._sent += [(attempt, now) for delivery, attempt in due if attempt is not None and id(delivery) not in lost]
+        if self._sent:
+            self._some_sent.set()
+
+    async def run(self) -> None:
+        """Records sent acks in the ledger, as fast as it answers; ends only when it is cancelled."""
+        while True:
+            await self._some_sent.wait()
+            await self.record()
+
+    async def record(self) -> None:
+        """Records the acks that were sent; keeps them if the ledger is away."""
+        self._some_sent.clear()
+        sent, self._sent = self._sent, []
+        if not sent:
+            return
+        try:
+            await self._connection.fetch(calls.acked([attempt for attempt, _ in sent], [at for _, at in sent]))
+        except LedgerUnavailable:
+            self._sent = (sent + self._sent)[-_MOST_KEPT:]
+            await asyncio.sleep(1.0)
+            self._some_sent.set()

@@ -1,0 +1,284 @@
+"""One worker process: wires the steps of the hot path, registers itself, and drains in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import enum
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from brokerjobs.broker.consumer import Consumer
+from brokerjobs.broker.names import route_name
+from brokerjobs.errors import ConfigurationError, LedgerUnavailable
+from brokerjobs.ledger import calls, schema
+from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions, LedgerConnection
+from brokerjobs.ledger.lending import Lending
+from brokerjobs.rules.leases import check_renewal
+from brokerjobs.worker.claims import Claims
+from brokerjobs.worker.completions import Completions
+from brokerjobs.worker.inbox import Inbox
+from brokerjobs.worker.leases import LeaseKeeper
+from brokerjobs.worker.quarantine import Quarantine
+from brokerjobs.worker.runner import Runner
+from brokerjobs.worker.settlement import Settlement
+from brokerjobs.worker.slots import Slots
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from brokerjobs.worker.attempt import Attempt
+    from brokerjobs.worker.options import Duty, Services, WorkerOptions
+
+log = logging.getLogger("brokerjobs.worker")
+
+_HAND_BACK_SECONDS: Final = 2.0  # an unclaimed delivery is given back through the ledger, or just left at the broker
+_REPORT_SECONDS: Final = 5.0  # what is cancelled at the drain limit has so long to be reported
+
+
+class DrainedWith(enum.IntEnum):
+    """How a drain ended, as the exit code of the process says it."""
+
+    EVERYTHING_REPORTED = 0
+    SOMETHING_RELEASED = 10
+    SOMETHING_LEFT_TO_ITS_LEASE = 11
+
+
+class Worker:
+    """Runs the job types of its duty until it is told to drain."""
+
+    def __init__(self, duty: Duty, options: WorkerOptions, services: Services | None = None) -> None:
+        _check(duty, options)
+        self._duty = duty
+        self._options = options
+        self._services = services
+        self._routes = sorted({route_name(duty.namespace, job_type.terms.queue) for job_type in duty.types.values()})
+        self._draining = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._running: dict[Attempt, asyncio.Task[None]] = {}
+        self._released = 0
+        self._wire()
+
+    def _wire(self) -> None:
+        options, duty = self._options, self._duty
+        ledger = ConnectOptions(options.database_url, application=f"brokerjobs {duty.process.name}"[:63])
+        handlers = [job_type.handled_by for job_type in duty.types.values()]
+        self._claiming = AsyncLedgerConnection(ledger)
+        self._reporting = AsyncLedgerConnection(ledger)
+        self._lending = Lending(ledger, limit=options.concurrency)
+        self._threads = ThreadPoolExecutor(options.threads, thread_name_prefix="brokerjobs-handler")
+        self._inbox = Inbox()
+        self._slots = Slots(
+            tasks=options.concurrency if any(h.is_async for h in handlers if h) else None,
+            threads=options.threads if any(not h.is_async for h in handlers if h) else None,
+        )
+        prefetch = max(1, options.deliveries // len(self._routes))
+        self._consumer = Consumer(
+            options.broker_url,
+            dict.fromkeys(self._routes, prefetch),
+            self._inbox.put,
+            lambda message: self._quarantine.unreadable(message),
+            heartbeat=options.broker_heartbeat,
+        )
+        self._quarantine = Quarantine(self._consumer, self._claiming, duty.process.name)
+        self._settlement = Settlement(self._consumer, self._claiming)
+        self._completions = Completions(self._reporting)
+        self._runner = Runner(self._completions, self._settlement, self._lending, self._threads)
+        self._claims = Claims(
+            duty,
+            self._claiming,
+            self._inbox,
+            self._slots,
+            settlement=self._settlement,
+            quarantine=self._quarantine,
+            on_granted=self._granted,
+        )
+        self._keeping = LedgerConnection(ledger)
+
+    def drain(self) -> None:
+        """Stops taking jobs and lets running attempts finish; a second call goes straight to the limit."""
+        if self._draining.is_set():
+            self._hurry.set()
+        self._draining.set()
+
+    async def run(self) -> DrainedWith:
+        """Runs until `drain`; raises SchemaMismatch, PermissionDenied, LedgerUnavailable at the start."""
+        await self._register()
+        self._keeper = LeaseKeeper(
+            self._keeping,
+            asyncio.get_running_loop(),
+            renewal=self._options.renewal,
+            heartbeat=self._options.heartbeat,
+            beat=self._beat,
+        )
+        self._variables = contextvars.copy_context()
+        self._keeper.start()
+        try:
+            async with asyncio.TaskGroup() as self._group:
+                steps = [self._consumer, self._claims, self._completions, self._settlement, self._quarantine]
+                tasks = [self._group.create_task(step.run()) for step in steps]
+                services = self._group.create_task(self._services.run()) if self._services else None
+                log.info("worker %s consumes %s", self._duty.process.name, ", ".join(self._routes))
+                await self._draining.wait()
+                drained = await self._drain(services)
+                for task in tasks:
+                    task.cancel()
+            return drained
+        finally:
+            await self._close()
+
+    async def _register(self) -> None:
+        """Checks the schema and registers what this worker handles."""
+        (version,) = await self._claiming.fetch(calls.schema_version())
+        schema.check(version.schema_version, version.oldest_code)
+        types = [job_type.as_data() for job_type in self._duty.types.values()]
+        for registered in await self._claiming.fetch(calls.register_types(self._duty.namespace, types, change=False)):
+            if registered.verdict == "differs":
+                log.warning(
+                    "job type %r has other terms in the ledger: %s there, %s here; `brokerjobs setup module:app` changes them",
+                    registered.name,
+                    registered.was,
+                    registered.wanted,
+                )
+
+    def _granted(self, attempt: Attempt) -> None:
+        """Starts a granted attempt in a task of its own."""
+        handler = attempt.job_type.handled_by
+        assert handler is not None, "only types with a handler are claimed"
+        self._slots.take(is_async=handler.is_async)
+        self._keeper.watch(attempt)
+        task = self._group.create_task(self._runner.run(attempt, handler), context=self._variables.copy())
+        self._running[attempt] = task
+        task.add_done_callback(lambda _: self._ended(attempt, is_async=handler.is_async))
+
+    def _ended(self, attempt: Attempt, *, is_async: bool) -> None:
+        self._keeper.forget(attempt)
+        del self._running[attempt]
+        if attempt.thread is not None and not attempt.thread.done():
+            attempt.thread.add_done_callback(lambda _: self._slots.give(is_async=is_async))
+        else:
+            self._slots.give(is_async=is_async)
+
+    async def _drain(self, services: asyncio.Task[None] | None) -> DrainedWith:
+        """In order, each step bounded: what is not claimed, what runs, what leads, what is acknowledged."""
+        log.info("draining: %d attempts run, limit %s", len(self._running), self._options.drain)
+        await self._consumer.stop_consuming()
+        await self._claims.stop()
+        await self._hand_back(self._inbox.take(len(self._inbox)))
+        left = await self._finish_attempts()
+        if self._services is not None and services is not None:
+            await self._services.hand_over()
+            services.cancel()
+        self._settlement.flush()
+        await self._consumer.flush()
+        await self._settlement.record()
+        await self._consumer.close()
+        if left:
+            log.warning("drained: %d attempts are left to their leases", left)
+            return DrainedWith.SOMETHING_LEFT_TO_ITS_LEASE
+        return DrainedWith.SOMETHING_RELEASED if self._released else DrainedWith.EVERYTHING_REPORTED
+
+    async def _hand_back(self, deliveries: Sequence[Any]) -> None:
+        """Rings unclaimed deliveries anew and acknowledges them: requeueing would count towards the delivery limit."""
+        if not deliveries:
+            return
+        try:
+            async with asyncio.timeout(_HAND_BACK_SECONDS):
+                query = calls.hand_back(self._duty.process.name, [delivery.job_id for delivery in deliveries])
+                await self._claiming.fetch(query)
+        except (LedgerUnavailable, TimeoutError):
+            log.warning("the ledger does not answer: %d unclaimed deliveries stay at the broker", len(deliveries))
+            return
+        for delivery in deliveries:
+            self._settlement.ack(delivery)
+
+    async def _finish_attempts(self) -> int:
+        """Waits for running attempts, cancels them at the limit; answers how many are left to their leases."""
+        hurry = asyncio.create_task(self._hurry.wait())
+        await _wait_all(self._running.values(), self._options.drain.total_seconds(), hurry)
+        hurry.cancel()
+        for attempt, task in self._running.items():
+            # A thread cannot be stopped, so its attempt is never released (rule R5).
+            if attempt.thread is None or attempt.thread.done():
+                attempt.draining = True
+                self._released += 1
+                task.cancel()
+        stoppable = [task for attempt, task in self._running.items() if attempt.draining]
+        await _wait_all(stoppable, _REPORT_SECONDS, None)
+        left = list(self._running.items())
+        for attempt, task in left:
+            self._keeper.forget(attempt)
+            task.cancel()
+        return len(left)
+
+    def _beat(self, connection: LedgerConnection, loop_silent_seconds: float) -> None:
+        """Sends one heartbeat; called by the lease keeper's thread."""
+        self._send_beat(connection, "draining" if self._draining.is_set() else "online", loop_silent_seconds)
+
+    def _send_beat(self, connection: LedgerConnection, state: str, loop_silent_seconds: float) -> None:
+        detail = {
+            "running": len(self._running),
+            "waiting": len(self._inbox),
+            "loop_silent_seconds": round(loop_silent_seconds, 3),
+        }
+        beat = calls.Heartbeat(
+            self._duty.process,
+            "worker",
+            self._duty.namespace,
+            sorted(self._duty.types),
+            self._routes,
+            state,
+            datetime.now(UTC),
+            detail,
+        )
+        leaders = connection.fetch(calls.heartbeat(beat))
+        if self._services is not None:
+            asyncio.run_coroutine_threadsafe(_told(self._services, leaders), self._keeper.loop)
+
+    async def _close(self) -> None:
+        await asyncio.to_thread(self._keeper.stop)
+        try:
+            await asyncio.to_thread(self._send_last_beat)
+        except LedgerUnavailable:
+            log.debug("no last heartbeat")
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        await self._lending.close()
+        await self._claiming.close()
+        await self._reporting.close()
+
+    def _send_last_beat(self) -> None:
+        services, self._services = self._services, None
+        try:
+            self._send_beat(self._keeping, "stopped", 0.0)
+        finally:
+            self._services = services
+            self._keeping.close()
+
+
+async def _told(services: Services, leaders: Sequence[calls.Leader]) -> None:
+    services.hear(leaders)
+
+
+async def _wait_all(tasks: Any, seconds: float, hurry: asyncio.Task[Any] | None) -> None:
+    """Waits until all tasks have ended, the time is up, or `hurry` has ended."""
+    pending = set(tasks)
+    deadline = asyncio.get_running_loop().time() + seconds
+    while pending:
+        remaining = deadline - asyncio.get_running_loop().time()
+        if remaining <= 0 or (hurry is not None and hurry.done()):
+            return
+        watched = pending if hurry is None else {*pending, hurry}
+        done, _ = await asyncio.wait(watched, timeout=remaining, return_when=asyncio.FIRST_COMPLETED)
+        pending -= done
+
+
+def _check(duty: Duty, options: WorkerOptions) -> None:
+    """Raises ConfigurationError for a worker that could run nothing, or could not keep a lease."""
+    if not any(job_type.handled_by for job_type in duty.types.values()):
+        message = f"no job type of namespace {duty.namespace!r} has a handler here; import the modules that define them"
+        raise ConfigurationError(message)
+    for job_type in duty.types.values():
+        if options.renewal is not None:
+            check_renewal(job_type.terms.lease, options.renewal, job_type=job_type.name)

@@ -1,0 +1,119 @@
+"""Drives whole jobs in one process: a worker as a task, submissions and rings by the ledger's and broker's own doors."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from uuid_utils.compat import uuid7
+
+from brokerjobs.broker.codec import doorbell
+from brokerjobs.broker.names import route_name
+from brokerjobs.broker.protocol import PublishOutcome
+from brokerjobs.broker.publisher import Publisher
+from brokerjobs.broker.topology import Topology, declare
+from brokerjobs.ledger import calls, inquiries
+from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions, LedgerConnection
+from brokerjobs.worker.options import Duty, WorkerOptions
+from brokerjobs.worker.worker import DrainedWith, Worker
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from uuid import UUID
+
+    from brokerjobs.app import App
+    from brokerjobs.job_type import JobType
+    from tests.databases import Database
+
+
+@dataclass
+class Flow:
+    """A ledger and a broker with one app's types registered and its routes declared."""
+
+    app: App
+    database: Database
+    broker_url: str
+    publisher: Publisher
+    options: WorkerOptions
+    asking: AsyncLedgerConnection = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.asking = AsyncLedgerConnection(ConnectOptions(self.database.producer_url))
+
+    async def submit(self, job_type: JobType[Any, Any], payload: Any, **more: Any) -> inquiries.Submitted:
+        """Submits one job; its ring stays in the outbox."""
+        new = inquiries.NewJob(uuid7(), job_type.encode_payload(payload).decode(), None, {}, None, None, None)
+        batch = inquiries.SubmitBatch(
+            self.app.namespace, job_type.name, "tests", job_type.fingerprint, datetime.now(UTC), True, [replace(new, **more)]
+        )
+        (submitted,) = await self.asking.fetch(inquiries.submit(batch))
+        assert submitted.verdict == "created", submitted
+        return submitted
+
+    async def ring(self, job_id: UUID, times: int = 1, queue: str = "default") -> None:
+        """Publishes doorbells of a job, each with a ticket of its own."""
+        route = route_name(self.app.namespace, queue)
+        rings = [doorbell(ticket=uuid7(), job_id=job_id, namespace=self.app.namespace, route=route) for _ in range(times)]
+        assert await self.publisher.publish(rings) == [PublishOutcome.CONFIRMED] * times
+
+    async def record(self, job_id: UUID) -> dict[str, Any]:
+        """The job's record."""
+        (row,) = await self.asking.fetch(inquiries.record(job_id))
+        assert row.record is not None
+        return row.record
+
+    async def state(self, job_id: UUID) -> str:
+        """The job's state."""
+        (row,) = await self.asking.fetch(inquiries.status([job_id]))
+        return row.state
+
+    async def reached(self, job_id: UUID, state: str, within_seconds: float = 10.0) -> dict[str, Any]:
+        """Waits until the job is in `state`; answers its record."""
+
+        async def there() -> bool:
+            return await self.state(job_id) == state
+
+        await eventually(there, within_seconds)
+        return await self.record(job_id)
+
+    def worker(self, name: str = "worker-a", **options: Any) -> Worker:
+        """A worker of the app, with a least-privileged login."""
+        process = calls.ProcessIdentity(uuid7(), name, socket.gethostname(), os.getpid())
+        types = {n: t for n, t in self.app.types.items() if t.handled_by is not None}
+        return Worker(Duty(process, self.app.namespace, types), replace(self.options, **options))
+
+    @asynccontextmanager
+    async def working(self, worker: Worker) -> AsyncIterator[Worker]:
+        """Runs a worker beside the test, and drains it at the end."""
+        async with asyncio.TaskGroup() as group:
+            running: asyncio.Task[DrainedWith] = group.create_task(worker.run())
+            try:
+                yield worker
+            finally:
+                worker.drain()
+                worker.drain()
+            await running
+
+
+@asynccontextmanager
+async def flow(app: App, database: Database, broker_url: str) -> AsyncIterator[Flow]:
+    """Registers the app's types and declares its routes, as `brokerjobs setup` does."""
+    types: Sequence[JobType[Any, Any]] = list(app.types.values())
+    setup = LedgerConnection(ConnectOptions(database.owner_url))
+    setup.fetch(calls.register_types(app.namespace, [t.as_data() for t in types], change=True))
+    setup.close()
+    routes = frozenset(route_name(app.namespace, t.terms.queue) for t in types)
+    await declare(broker_url, Topology(frozenset({app.namespace}), routes))
+    publisher = Publisher(broker_url)
+    made = Flow(app, database, broker_url, publisher, WorkerOptions(database_url=database.worker_url, broker_url=broker_url))
+    try:
+        yield made
+    finally:
+        await made.asking.close()
+        await publisher.close()
