@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor
-    from psycopg.abc import Params, Query
+    from psycopg.abc import Params, QueryNoTemplate
     from psycopg.rows import TupleRow
 
 
@@ -114,7 +114,7 @@ class JobTransaction(Protocol):
         """The connection, for what `execute` does not give; do not commit or roll back on it."""
         ...
 
-    async def execute(self, query: Query, params: Params | None = None) -> AsyncCursor[TupleRow]:
+    async def execute(self, query: QueryNoTemplate, params: Params | None = None) -> AsyncCursor[TupleRow]:
         """Run one statement."""
         ...
 
@@ -131,7 +131,7 @@ class SyncJobTransaction(Protocol):
         """As `JobTransaction.connection`."""
         ...
 
-    def execute(self, query: Query, params: Params | None = None) -> Cursor[TupleRow]:
+    def execute(self, query: QueryNoTemplate, params: Params | None = None) -> Cursor[TupleRow]:
         """As `JobTransaction.execute`."""
         ...
 

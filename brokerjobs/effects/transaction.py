@@ -10,19 +10,19 @@ from __future__ import annotations
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
 
-from brokerjobs.errors import LedgerUnavailable, ResultMissing, StaleAttempt
+from brokerjobs.errors import ResultMissing, StaleAttempt
 from brokerjobs.ledger import guest
-from brokerjobs.ledger.database import raised_by_ledger, translated
+from brokerjobs.ledger.database import raised_by_ledger, unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncGenerator, Callable, Generator
 
     from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor
-    from psycopg.abc import Params, Query
+    from psycopg.abc import Params, QueryNoTemplate
     from psycopg.rows import TupleRow
 
     from brokerjobs.ledger.calls import Holding
@@ -96,7 +96,7 @@ class Transaction(_Result):
         super().__init__()
         self.connection = connection
 
-    async def execute(self, query: Query, params: Params | None = None) -> AsyncCursor[TupleRow]:
+    async def execute(self, query: QueryNoTemplate, params: Params | None = None) -> AsyncCursor[TupleRow]:
         """Runs one statement."""
         return await self.connection.execute(query, params)
 
@@ -108,13 +108,13 @@ class SyncTransaction(_Result):
         super().__init__()
         self.connection = connection
 
-    def execute(self, query: Query, params: Params | None = None) -> Cursor[TupleRow]:
+    def execute(self, query: QueryNoTemplate, params: Params | None = None) -> Cursor[TupleRow]:
         """Runs one statement."""
         return self.connection.execute(query, params)
 
 
 @asynccontextmanager
-async def transaction(place: Place, lending: Lending, *, completing: bool) -> AsyncIterator[Transaction]:
+async def transaction(place: Place, lending: Lending, *, completing: bool) -> AsyncGenerator[Transaction]:
     """Lends a connection for one fenced transaction; raises StaleAttempt, AlreadyReported, ResultMissing at its end."""
     place.begin()
     async with lending.connection() as connection:
@@ -131,7 +131,7 @@ async def transaction(place: Place, lending: Lending, *, completing: bool) -> As
 
 
 @contextmanager
-def sync_transaction(place: Place, lending: Lending, *, completing: bool) -> Iterator[SyncTransaction]:
+def sync_transaction(place: Place, lending: Lending, *, completing: bool) -> Generator[SyncTransaction]:
     """As `transaction`, for a handler in a thread."""
     place.begin()
     with lending.sync_connection() as connection:
@@ -146,7 +146,7 @@ def sync_transaction(place: Place, lending: Lending, *, completing: bool) -> Ite
             raise _ours(error, place.holding) or error from error
 
 
-def _last_statement(place: Place, opened: _Result, *, completing: bool) -> tuple[str, list[Any]]:
+def _last_statement(place: Place, opened: _Result, *, completing: bool) -> tuple[LiteralString, list[Any]]:
     if not completing:
         return guest.FENCE, []
     if not opened.given:
@@ -163,10 +163,4 @@ def _ours(error: psycopg.Error, holding: Holding) -> Exception | None:
     ours = raised_by_ledger(error, *_names(holding))
     if ours is not None:
         return ours
-    try:
-        with translated():
-            raise error
-    except LedgerUnavailable as unavailable:
-        return unavailable
-    except Exception:  # noqa: BLE001  # whatever else it is, it is the user's
-        return None
+    return unavailable(error)

@@ -22,7 +22,11 @@ def _literal(values: Iterable[UUID | int | float | datetime | None]) -> str:
 
     psycopg quotes and escapes every element of a list: half of the client's time of a claim (measured).
     """
-    return "{" + ",".join(["NULL" if v is None else v.isoformat() if isinstance(v, datetime) else str(v) for v in values]) + "}"
+    return (
+        "{"
+        + ",".join(["NULL" if v is None else v.isoformat() if isinstance(v, datetime) else str(v) for v in values])
+        + "}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,22 +172,22 @@ class Reported:
 
 def complete(reports: Sequence[Report]) -> Query[Reported]:
     """Reports results."""
-    return Query(f"select * from brokerjobs.complete({_REPORT})", _report_columns(reports), Reported)
+    return Query("select * from brokerjobs.complete(" + _REPORT, _report_columns(reports), Reported)  # noqa: S608  # literals of this module
 
 
 def fail(reports: Sequence[Report]) -> Query[Reported]:
     """Reports failures: {class, classified, type, message, traceback, retry_after, result}."""
-    return Query(f"select * from brokerjobs.fail({_REPORT})", _report_columns(reports), Reported)
+    return Query("select * from brokerjobs.fail(" + _REPORT, _report_columns(reports), Reported)  # noqa: S608  # literals of this module
 
 
 def release(reports: Sequence[Report]) -> Query[Reported]:
     """Gives attempts back: {why: drain | snooze | not_here, classified, until}."""
-    return Query(f"select * from brokerjobs.release({_REPORT})", _report_columns(reports), Reported)
+    return Query("select * from brokerjobs.release(" + _REPORT, _report_columns(reports), Reported)  # noqa: S608  # literals of this module
 
 
 _REPORT = (
     "%s::uuid[], %s::uuid[], %s::bigint[], %s::text[], %s::timestamptz[], %s::timestamptz[], %s::integer[],"
-    " %s::double precision[], %s::double precision[]"
+    " %s::double precision[], %s::double precision[])"
 )
 
 
@@ -251,7 +255,9 @@ class Name:
 
 def acked(attempt_ids: Sequence[UUID], sent_at: Sequence[datetime]) -> Query[Nothing]:
     """Records that acknowledgements were sent, by the worker's clock."""
-    return Query("select brokerjobs.acked(%s::uuid[], %s::timestamptz[])", [_literal(attempt_ids), _literal(sent_at)], Nothing)
+    return Query(
+        "select brokerjobs.acked(%s::uuid[], %s::timestamptz[])", [_literal(attempt_ids), _literal(sent_at)], Nothing
+    )
 
 
 def ended_otherwise(holding: Holding, how: dict[str, Any]) -> Query[Nothing]:
@@ -264,11 +270,24 @@ def hand_back(worker: str, job_ids: Sequence[UUID]) -> Query[Count]:
     return Query("select brokerjobs.hand_back(%s, %s::uuid[])", [worker, _literal(job_ids)], Count)
 
 
-def quarantine(
-    worker: str, route: str, reason: str, ticket: UUID | None, job_id: UUID | None, digest: str | None
-) -> Query[Nothing]:
+@dataclass(frozen=True, slots=True)
+class Strange:
+    """A message that is not ours to run: where it came by, why it is rejected, and what it named."""
+
+    route: str
+    reason: str
+    ticket: UUID | None
+    job_id: UUID | None
+    digest: str | None
+
+
+def quarantine(worker: str, message: Strange) -> Query[Nothing]:
     """Records a message that its worker rejects to quarantine."""
-    return Query("select brokerjobs.quarantine(%s, %s, %s, %s, %s, %s)", [worker, route, reason, ticket, job_id, digest], Nothing)
+    return Query(
+        "select brokerjobs.quarantine(%s, %s, %s, %s, %s, %s)",
+        [worker, message.route, message.reason, message.ticket, message.job_id, message.digest],
+        Nothing,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,7 +440,11 @@ class Registered:
 
 def register_types(namespace: str, types: Sequence[dict[str, Any]], *, change: bool) -> Query[Registered]:
     """Registers job types; only `change` (brokerjobs setup) changes the terms of known ones."""
-    return Query("select * from brokerjobs.register_types(%s, %s::jsonb, %s)", [namespace, json.dumps(list(types)), change], Registered)
+    return Query(
+        "select * from brokerjobs.register_types(%s, %s::jsonb, %s)",
+        [namespace, json.dumps(list(types)), change],
+        Registered,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ import asyncio
 import logging
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, LiteralString, TypeVar, cast
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, Generic, LiteralString, Protocol, TypeVar, cast
 
 import psycopg
 from psycopg import errors as pg
@@ -29,10 +28,12 @@ from brokerjobs.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Generator, Sequence
+    from uuid import UUID
 
 log = logging.getLogger("brokerjobs.ledger")
 Row = TypeVar("Row")
+Answer = TypeVar("Answer")
 
 CONNECT_TIMEOUT_SECONDS = 5
 _ENDS = (pg.SerializationFailure, pg.DeadlockDetected)  # 40001, 40P01: the whole statement may be made again
@@ -60,7 +61,7 @@ class DataRefused(BrokerjobsError):
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translated() -> Generator[None]:
     """Turns driver errors into ours. A statement that may have committed raises LedgerUnavailable (rule R7)."""
     try:
         yield
@@ -75,15 +76,24 @@ def translated() -> Iterator[None]:
     except (psycopg.DataError, psycopg.IntegrityError) as error:
         raise DataRefused(_first_line(error)) from error
     except _GONE as error:
-        message = f"the ledger (PostgreSQL) gave no answer: {_first_line(error)}; the same call may be made again"
-        raise LedgerUnavailable(message) from error
+        raise (unavailable(error) or error) from error
+
+
+def unavailable(error: psycopg.Error) -> LedgerUnavailable | None:
+    """Our error if the driver's says that the server gave no answer; None if it says anything else."""
+    if not isinstance(error, _GONE):
+        return None
+    message = f"the ledger (PostgreSQL) gave no answer: {_first_line(error)}; the same call may be made again"
+    return LedgerUnavailable(message)
 
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def raised_by_ledger(error: BaseException, job_id: UUID, attempt_id: UUID, fencing_number: int) -> BrokerjobsError | None:
+def raised_by_ledger(
+    error: BaseException, job_id: UUID, attempt_id: UUID, fencing_number: int
+) -> BrokerjobsError | None:
     """The error of ours behind an SQLSTATE that `fence_v1` or `complete_v1` raised, whatever driver carries it."""
     origin = error
     for _ in range(4):
@@ -101,6 +111,14 @@ def raised_by_ledger(error: BaseException, job_id: UUID, attempt_id: UUID, fenci
             return None
         origin = deeper
     return None
+
+
+class Fetch(Protocol):
+    """Runs one statement of a transaction."""
+
+    async def __call__(self, query: Query[Row], /) -> list[Row]:
+        """Runs it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +154,24 @@ class AsyncLedgerConnection:
 
     async def fetch(self, query: Query[Row]) -> list[Row]:
         """Runs one statement. Raises LedgerUnavailable, PermissionDenied, SchemaMismatch, DataRefused."""
+        return await self._answered(lambda: self._run(query))
+
+    async def in_transaction(self, work: Callable[[Fetch], Awaitable[Answer]]) -> Answer:
+        """Runs `work` in one transaction, from its start again after 40001 and 40P01; an error in it rolls back."""
+
+        async def whole() -> Answer:
+            async with (await self._connected()).transaction():
+                return await work(self._run)
+
+        return await self._answered(whole)
+
+    async def _answered(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         async with self._lock:
             try:
                 with translated():
                     async for attempt in AsyncRetrying(**_RETRY):
                         with attempt:
-                            return await self._run(query)
+                            return await ask()
             except (LedgerUnavailable, asyncio.CancelledError):
                 # A cancelled or unanswered statement leaves the connection in an unknown state: drop it.
                 await self._drop()
@@ -149,11 +179,14 @@ class AsyncLedgerConnection:
             raise AssertionError("unreachable: tenacity re-raises")
 
     async def _run(self, query: Query[Row]) -> list[Row]:
-        if self._connection is None or self._connection.closed:
-            self._connection = await psycopg.AsyncConnection.connect(**self._options.arguments())
-        async with self._connection.cursor(row_factory=args_row(query.row)) as cursor:
+        async with (await self._connected()).cursor(row_factory=args_row(query.row)) as cursor:
             await cursor.execute(query.sql, query.params)
             return await cursor.fetchall()
+
+    async def _connected(self) -> psycopg.AsyncConnection:
+        if self._connection is None or self._connection.closed:
+            self._connection = await psycopg.AsyncConnection.connect(**self._options.arguments())
+        return self._connection
 
     async def _drop(self) -> None:
         connection, self._connection = self._connection, None

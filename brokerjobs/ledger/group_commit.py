@@ -98,7 +98,7 @@ class GroupCommit(Generic[Item, Answer]):
                 return [*await self._answer(batch[:half]), *await self._answer(batch[half:])]
             _settle(batch[0][1], error)
             return []
-        except Exception as error:  # not ours to interpret: every asker of the batch is told
+        except Exception as error:  # noqa: BLE001  # not ours to interpret: every asker of the batch is told
             for _, future in batch:
                 _settle(future, error)
             return []

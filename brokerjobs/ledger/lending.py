@@ -9,13 +9,14 @@ import threading
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-import psycopg
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from brokerjobs.errors import LedgerUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncGenerator, Generator
+
+    import psycopg
 
     from brokerjobs.ledger.database import ConnectOptions
 
@@ -43,7 +44,7 @@ class Lending:
         self._opening = threading.Lock()
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    async def connection(self) -> AsyncGenerator[psycopg.AsyncConnection[Any]]:
         """Lends an async connection; raises LedgerUnavailable if none can be had."""
         await self._async.open()
         try:
@@ -56,7 +57,7 @@ class Lending:
             await self._async.putconn(connection)
 
     @contextmanager
-    def sync_connection(self) -> Iterator[psycopg.Connection[Any]]:
+    def sync_connection(self) -> Generator[psycopg.Connection[Any]]:
         """Lends a connection to a thread; raises LedgerUnavailable if none can be had."""
         with self._opening:
             self._sync.open()
@@ -75,4 +76,7 @@ class Lending:
         self._sync.close(timeout=1.0)
 
 
-_NONE_FREE = f"no connection to the ledger for this handler within {_WAIT_SECONDS:.0f} s; PostgreSQL is away or out of connections"
+_NONE_FREE = (
+    f"no connection to the ledger for this handler within {_WAIT_SECONDS:.0f} s; "
+    "PostgreSQL is away or out of connections"
+)

@@ -14,8 +14,7 @@ ROLES: Final = (PRODUCER, WORKER, COORDINATOR, READER)
 EVERYBODY: Final = frozenset({"schema_version", "status", "status_v1", "find"})
 
 GRANTS: Final[dict[str, frozenset[str]]] = {
-    PRODUCER: EVERYBODY
-    | {"submit", "submit_v1", "cancel", "cancel_v1", "outbox_done", "results", "record", "list"},
+    PRODUCER: EVERYBODY | {"submit", "submit_v1", "cancel", "cancel_v1", "outbox_done", "results", "record", "list"},
     WORKER: EVERYBODY
     | {
         "claim",

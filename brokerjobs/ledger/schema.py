@@ -10,7 +10,7 @@ import hashlib
 import re
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import psycopg
 from psycopg import sql
@@ -21,7 +21,6 @@ from brokerjobs.ledger.roles import GRANTS, ROLES
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
-    from typing import LiteralString
 
 SETUP_COMMAND: Final = "brokerjobs setup"
 _LOCK: Final = 0x62726F6B6572  # "broker": the advisory lock of set-up
@@ -70,7 +69,9 @@ def migrations() -> list[Migration]:
 
 def functions() -> dict[str, str]:
     """The text of every ledger function, by name: one function a file."""
-    return {file.name.removesuffix(".sql"): file.read_text() for file in _folder().iterdir() if file.name.endswith(".sql")}
+    return {
+        file.name.removesuffix(".sql"): file.read_text() for file in _folder().iterdir() if file.name.endswith(".sql")
+    }
 
 
 def code_version() -> int:
@@ -93,21 +94,18 @@ def apply(url: str) -> SchemaReport:
         applied = _migrate(connection)
         bodies = functions()
         for name in sorted(bodies):
-            connection.execute(_trusted(bodies[name]))
+            connection.execute(bodies[name].encode())
         partitions = tuple(row[0] for row in connection.execute("select make_partitions(%s)", [_MONTHS_AHEAD]))
         _grant_functions(connection, [role for role in ROLES if role not in missing])
         _write_meta(connection)
     return SchemaReport(code_version(), applied, len(bodies), partitions, missing)
 
 
-def _trusted(text: str) -> LiteralString:
-    """Text that ships inside the package counts as literal SQL."""
-    return cast("LiteralString", text)
-
-
 def _make_roles(connection: psycopg.Connection) -> tuple[str, ...]:
     """Makes the group roles that are missing; answers those that this login may not make."""
-    here = {row[0] for row in connection.execute("select rolname from pg_roles where rolname = any (%s)", [list(ROLES)])}
+    here = {
+        row[0] for row in connection.execute("select rolname from pg_roles where rolname = any (%s)", [list(ROLES)])
+    }
     wanted = [role for role in ROLES if role not in here]
     row = connection.execute("select rolcreaterole or rolsuper from pg_roles where rolname = current_user").fetchone()
     if not (row and row[0]):
@@ -130,7 +128,7 @@ def _migrate(connection: psycopg.Connection) -> tuple[str, ...]:
     applied: list[str] = []
     for migration in migrations():
         if migration.number not in done:
-            connection.execute(_trusted(migration.text))
+            connection.execute(migration.text.encode())
             connection.execute(
                 "insert into migration (number, name, checksum) values (%s, %s, %s)",
                 [migration.number, migration.name, migration.checksum],
@@ -145,8 +143,9 @@ def _migrate(connection: psycopg.Connection) -> tuple[str, ...]:
 def _write_meta(connection: psycopg.Connection) -> None:
     connection.execute(
         "insert into meta (schema_version, oldest_code, timeline, system_identifier)"
-        " select %s, %s, substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), system_identifier from pg_control_system()"
-        " on conflict (singleton) do update set schema_version = excluded.schema_version, oldest_code = excluded.oldest_code",
+        " select %s, %s, substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), system_identifier"
+        " from pg_control_system() on conflict (singleton) do update"
+        " set schema_version = excluded.schema_version, oldest_code = excluded.oldest_code",
         [code_version(), _OLDEST_CODE],
     )
 

@@ -1,10 +1,10 @@
 """The worker: the hot path of a job, step by step.
 
-    inbox         deliveries wait for a free slot
-    claims        the ledger grants attempts
-    leases        a thread of its own keeps them, whatever the handlers do to the event loop
-    runner        one attempt: decode, start, run the handler, say how it ended
-    completions   reports to the ledger, by group commit
-    settlement    acknowledgements, after the commit
-    worker        wires them, registers the process, drains it
+inbox         deliveries wait for a free slot
+claims        the ledger grants attempts
+leases        a thread of its own keeps them, whatever the handlers do to the event loop
+runner        one attempt: decode, start, run the handler, say how it ended
+completions   reports to the ledger, by group commit
+settlement    acknowledgements, after the commit
+worker        wires them, registers the process, drains it
 """

@@ -62,7 +62,9 @@ class Attempt:
             self._renewals += 1
             self._smallest_margin = margin if self._smallest_margin is None else min(self._smallest_margin, margin)
             round_trip = answered_at - sent_at
-            self._longest_round_trip = round_trip if self._longest_round_trip is None else max(self._longest_round_trip, round_trip)
+            self._longest_round_trip = (
+                round_trip if self._longest_round_trip is None else max(self._longest_round_trip, round_trip)
+            )
             self._trusted_until = max(self._trusted_until, sent_at + lease_seconds)
 
     def lost(self) -> None:

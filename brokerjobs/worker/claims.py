@@ -6,7 +6,8 @@ import asyncio
 import logging
 import random
 import time
-from typing import TYPE_CHECKING, Final, assert_never
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from uuid_utils.compat import uuid7
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from brokerjobs.ledger.database import AsyncLedgerConnection
     from brokerjobs.worker.inbox import Inbox
     from brokerjobs.worker.options import Duty
-    from brokerjobs.worker.quarantine import Quarantine
-    from brokerjobs.worker.settlement import Settlement
     from brokerjobs.worker.slots import Slots
 
 log = logging.getLogger("brokerjobs.worker")
@@ -32,6 +31,15 @@ log = logging.getLogger("brokerjobs.worker")
 _LOCKED_PAUSE_SECONDS: Final = 0.01
 _FIRST_PAUSE_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Where the ledger's answers to deliveries go: run it, acknowledge it, or send it to quarantine with a reason."""
+
+    granted: Callable[[Attempt], None]
+    settled: Callable[[Delivery], None]
+    strange: Callable[[Delivery, str], None]
 
 
 class Claims:
@@ -43,18 +51,13 @@ class Claims:
         connection: AsyncLedgerConnection,
         inbox: Inbox,
         slots: Slots,
-        *,
-        settlement: Settlement,
-        quarantine: Quarantine,
-        on_granted: Callable[[Attempt], None],
+        answers: Answers,
     ) -> None:
         self._duty = duty
         self._connection = connection
         self._inbox = inbox
         self._slots = slots
-        self._settlement = settlement
-        self._quarantine = quarantine
-        self._on_granted = on_granted
+        self._answers = answers
         self._stopping = asyncio.Event()
         self._idle = asyncio.Lock()
 
@@ -107,11 +110,11 @@ class Claims:
         """Acts on one verdict; False if it was no answer."""
         match ClaimVerdict(answer.verdict):
             case ClaimVerdict.GRANTED:
-                self._on_granted(Attempt(answer, delivery, self._duty.types[answer.type], asked_at))
+                self._answers.granted(Attempt(answer, delivery, self._duty.types[answer.type], asked_at))
             case ClaimVerdict.LOCKED | ClaimVerdict.AGAIN:
                 return False
             case ClaimVerdict.UNKNOWN_JOB | ClaimVerdict.WRONG_ROUTE as verdict:
-                self._quarantine.put(delivery, verdict.value)
+                self._answers.strange(delivery, verdict.value)
             case (
                 ClaimVerdict.NO_HANDLER
                 | ClaimVerdict.FINISHED
@@ -119,9 +122,7 @@ class Claims:
                 | ClaimVerdict.NOT_DUE
                 | ClaimVerdict.REVIEW
                 | ClaimVerdict.LOST
-            ):
+            ):  # and nothing else: the type checkers hold this list complete
                 # The ledger owns what comes next: a timer, a waker, or nothing more to do (rule R4).
-                self._settlement.ack(delivery)
-            case verdict:
-                assert_never(verdict)
+                self._answers.settled(delivery)
         return True

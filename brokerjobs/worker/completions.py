@@ -98,7 +98,6 @@ class Completions:
             await self._connection.fetch(calls.ended_otherwise(attempt.holding, how))
 
 
-
 def _is_locked(reported: calls.Reported) -> bool:
     return reported.verdict == ReportVerdict.LOCKED
 

@@ -1,7 +1,7 @@
 """The lease keeper: a thread with its own connection that renews leases and sends heartbeats.
 
-A handler that blocks the event loop does not lose its lease: this thread goes on, and names it in a warning.  What holds
-the GIL silences this thread too; then the lease runs out, and the result is fenced like any late one.
+A handler that blocks the event loop does not lose its lease: this thread goes on, and names it in a warning.  What
+holds the GIL silences this thread too; then the lease runs out, and the result is fenced like any late one.
 """
 
 from __future__ import annotations
@@ -151,7 +151,9 @@ class LeaseKeeper:
         if watched:  # otherwise it reported while the renewal was under way
             attempt.lost()
             ids = (attempt.holding.job_id, attempt.holding.attempt_id)
-            log.warning("job %s: attempt %s lost its lease; it may finish, and its report will say what became of it", *ids)
+            log.warning(
+                "job %s: attempt %s lost its lease; it may finish, and its report will say what became of it", *ids
+            )
 
     def _put_off(self, attempts: Sequence[Attempt], due: float) -> None:
         with self._change:
@@ -182,7 +184,7 @@ class LeaseKeeper:
         self._loop_asked = False
 
     def _where(self) -> str:
-        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001  # the documented way to another thread's stack
+        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the documented way to another thread's stack
         if frame is None:
             return "unknown"
         return " < ".join(f"{s.filename}:{s.lineno} {s.name}" for s in reversed(traceback.extract_stack(frame)[-3:]))

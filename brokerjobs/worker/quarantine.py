@@ -30,10 +30,6 @@ class Quarantine:
         self._waiting: deque[tuple[Delivery | Unreadable, str]] = deque()
         self._some = asyncio.Event()
 
-    def unreadable(self, message: Unreadable) -> None:
-        """Takes a message that nobody understands."""
-        self.put(message, message.reason)
-
     def put(self, message: Delivery | Unreadable, reason: str) -> None:
         """Takes a message to be recorded and rejected."""
         self._waiting.append((message, reason))
@@ -57,4 +53,6 @@ class Quarantine:
 
     def _record(self, message: Delivery | Unreadable, reason: str) -> Query[calls.Nothing]:
         digest = None if isinstance(message, Delivery) else message.body_digest
-        return calls.quarantine(self._worker_name, message.route, reason, message.ticket, message.job_id, digest)
+        return calls.quarantine(
+            self._worker_name, calls.Strange(message.route, reason, message.ticket, message.job_id, digest)
+        )

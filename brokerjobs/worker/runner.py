@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from brokerjobs.errors import InvalidPayload
 from brokerjobs.ledger.database import DataRefused
-from brokerjobs.rules.failures import Failure, FailureClass, Snoozed, classify, time_limit_failure
+from brokerjobs.rules.failures import Failure, FailureClass, Snoozed, classify, name_of, time_limit_failure
 from brokerjobs.rules.verdicts import ReportVerdict, StartVerdict
 from brokerjobs.worker.context import HandlerContext, ThreadContext
 
@@ -80,9 +80,7 @@ class Runner:
             log.warning("job %s is not qualified here: %s", attempt.claimed.job_id, error)
             await self._completions.released(attempt, "not_here", classified=True)
         else:
-            failure = classify(error, {InvalidPayload: FailureClass.INVALID}, repeatable=True)
-            assert isinstance(failure, Failure)
-            await self._completions.failed(attempt, failure)
+            await self._completions.failed(attempt, _refused(error))
         self._settlement.ack(attempt.delivery, attempt.holding.attempt_id)
 
     async def _start(self, attempt: Attempt) -> bool:
@@ -107,23 +105,24 @@ class Runner:
         self, attempt: Attempt, handler: Handler, payload: Any, context: HandlerContext | ThreadContext | None
     ) -> Ending:
         """Calls the handler within its time limit and says how it ended; raises nothing of the handler's."""
-        limit = attempt.claimed.time_limit_seconds
+        timer = asyncio.timeout(attempt.claimed.time_limit_seconds)
         job_type = attempt.job_type
         arguments = (payload,) if context is None else (payload, context)
         try:
-            async with asyncio.timeout(limit) as timer:
+            async with timer:
                 if handler.is_async:
                     result = await handler.function(*arguments)
                 else:
                     result = await self._run_in_thread(attempt, handler, arguments)
             return Returned(job_type.encode_result(result).decode())
-        except BaseException as error:  # noqa: BLE001  # whatever a handler raises, its attempt has ended
+        except BaseException as error:  # whatever a handler raises, its attempt has ended
             if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
                 if attempt.draining:
                     return Drained()
                 raise
             if isinstance(error, TimeoutError) and timer.expired():
-                return time_limit_failure(timedelta(seconds=limit), repeatable=attempt.claimed.repeatable)
+                limit = timedelta(seconds=attempt.claimed.time_limit_seconds)
+                return time_limit_failure(limit, repeatable=attempt.claimed.repeatable)
             return classify(error, job_type.failures, repeatable=attempt.claimed.repeatable)
 
     async def _run_in_thread(self, attempt: Attempt, handler: Handler, arguments: tuple[Any, ...]) -> Any:
@@ -141,9 +140,7 @@ class Runner:
                 try:
                     return await self._completions.completed(attempt, body)
                 except DataRefused as error:
-                    failure = classify(error, {DataRefused: FailureClass.INVALID}, repeatable=True)
-                    assert isinstance(failure, Failure)
-                    return await self._completions.failed(attempt, failure)
+                    return await self._completions.failed(attempt, _refused(error))
             case Failure():
                 return await self._completions.failed(attempt, ending)
             case Snoozed(until):
@@ -163,6 +160,13 @@ class Runner:
             log.warning("job %s: attempt %s completed in its transaction and then ended otherwise", *_ids(attempt))
             await self._completions.ended_otherwise(attempt, _how(ending))
         return None
+
+
+def _refused(error: Exception) -> Failure:
+    """A payload or a result that can never be taken."""
+    return Failure(
+        failure_class=FailureClass.INVALID, classified=True, error_type=name_of(type(error)), message=str(error)
+    )
 
 
 def _is_being_cancelled() -> bool:

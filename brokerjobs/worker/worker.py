@@ -17,7 +17,7 @@ from brokerjobs.ledger import calls, schema
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions, LedgerConnection
 from brokerjobs.ledger.lending import Lending
 from brokerjobs.rules.leases import check_renewal
-from brokerjobs.worker.claims import Claims
+from brokerjobs.worker.claims import Answers, Claims
 from brokerjobs.worker.completions import Completions
 from brokerjobs.worker.inbox import Inbox
 from brokerjobs.worker.leases import LeaseKeeper
@@ -29,6 +29,7 @@ from brokerjobs.worker.slots import Slots
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from brokerjobs.broker.protocol import Unreadable
     from brokerjobs.worker.attempt import Attempt
     from brokerjobs.worker.options import Duty, Services, WorkerOptions
 
@@ -64,22 +65,23 @@ class Worker:
     def _wire(self) -> None:
         options, duty = self._options, self._duty
         ledger = ConnectOptions(options.database_url, application=f"brokerjobs {duty.process.name}"[:63])
-        handlers = [job_type.handled_by for job_type in duty.types.values()]
+        self._handlers = {name: one.handled_by for name, one in duty.types.items() if one.handled_by is not None}
+        handlers = self._handlers.values()
         self._claiming = AsyncLedgerConnection(ledger)
         self._reporting = AsyncLedgerConnection(ledger)
         self._lending = Lending(ledger, limit=options.concurrency)
         self._threads = ThreadPoolExecutor(options.threads, thread_name_prefix="brokerjobs-handler")
         self._inbox = Inbox()
         self._slots = Slots(
-            tasks=options.concurrency if any(h.is_async for h in handlers if h) else None,
-            threads=options.threads if any(not h.is_async for h in handlers if h) else None,
+            tasks=options.concurrency if any(one.is_async for one in handlers) else None,
+            threads=options.threads if any(not one.is_async for one in handlers) else None,
         )
         prefetch = max(1, options.deliveries // len(self._routes))
         self._consumer = Consumer(
             options.broker_url,
             dict.fromkeys(self._routes, prefetch),
             self._inbox.put,
-            lambda message: self._quarantine.unreadable(message),
+            self._unreadable,
             heartbeat=options.broker_heartbeat,
         )
         self._quarantine = Quarantine(self._consumer, self._claiming, duty.process.name)
@@ -91,9 +93,7 @@ class Worker:
             self._claiming,
             self._inbox,
             self._slots,
-            settlement=self._settlement,
-            quarantine=self._quarantine,
-            on_granted=self._granted,
+            Answers(self._granted, self._settlement.ack, self._quarantine.put),
         )
         self._keeping = LedgerConnection(ledger)
 
@@ -117,8 +117,8 @@ class Worker:
         self._keeper.start()
         try:
             async with asyncio.TaskGroup() as self._group:
-                steps = [self._consumer, self._claims, self._completions, self._settlement, self._quarantine]
-                tasks = [self._group.create_task(step.run()) for step in steps]
+                steps = (self._consumer.run, self._claims.run, self._completions.run, self._settlement.run)
+                tasks = [self._group.create_task(run()) for run in (*steps, self._quarantine.run)]
                 services = self._group.create_task(self._services.run()) if self._services else None
                 log.info("worker %s consumes %s", self._duty.process.name, ", ".join(self._routes))
                 await self._draining.wait()
@@ -137,16 +137,19 @@ class Worker:
         for registered in await self._claiming.fetch(calls.register_types(self._duty.namespace, types, change=False)):
             if registered.verdict == "differs":
                 log.warning(
-                    "job type %r has other terms in the ledger: %s there, %s here; `brokerjobs setup module:app` changes them",
+                    "job type %r has other terms in the ledger: %s there, %s here; "
+                    "`brokerjobs setup module:app` changes them",
                     registered.name,
                     registered.was,
                     registered.wanted,
                 )
 
+    def _unreadable(self, message: Unreadable) -> None:
+        self._quarantine.put(message, message.reason)
+
     def _granted(self, attempt: Attempt) -> None:
         """Starts a granted attempt in a task of its own."""
-        handler = attempt.job_type.handled_by
-        assert handler is not None, "only types with a handler are claimed"
+        handler = self._handlers[attempt.job_type.name]
         self._slots.take(is_async=handler.is_async)
         self._keeper.watch(attempt)
         task = self._group.create_task(self._runner.run(attempt, handler), context=self._variables.copy())

@@ -1,4 +1,4 @@
-"""Drives whole jobs in one process: a worker as a task, submissions and rings by the ledger's and broker's own doors."""
+"""Drives whole jobs in one process: a worker as a task, submissions and rings by the doors of ledger and broker."""
 
 from __future__ import annotations
 
@@ -50,7 +50,13 @@ class Flow:
         """Submits one job; its ring stays in the outbox."""
         new = inquiries.NewJob(uuid7(), job_type.encode_payload(payload).decode(), None, {}, None, None, None)
         batch = inquiries.SubmitBatch(
-            self.app.namespace, job_type.name, "tests", job_type.fingerprint, datetime.now(UTC), True, [replace(new, **more)]
+            self.app.namespace,
+            job_type.name,
+            "tests",
+            job_type.fingerprint,
+            datetime.now(UTC),
+            True,
+            [replace(new, **more)],
         )
         (submitted,) = await self.asking.fetch(inquiries.submit(batch))
         assert submitted.verdict == "created", submitted
@@ -59,7 +65,9 @@ class Flow:
     async def ring(self, job_id: UUID, times: int = 1, queue: str = "default") -> None:
         """Publishes doorbells of a job, each with a ticket of its own."""
         route = route_name(self.app.namespace, queue)
-        rings = [doorbell(ticket=uuid7(), job_id=job_id, namespace=self.app.namespace, route=route) for _ in range(times)]
+        rings = [
+            doorbell(ticket=uuid7(), job_id=job_id, namespace=self.app.namespace, route=route) for _ in range(times)
+        ]
         assert await self.publisher.publish(rings) == [PublishOutcome.CONFIRMED] * times
 
     async def record(self, job_id: UUID) -> dict[str, Any]:
@@ -111,7 +119,9 @@ async def flow(app: App, database: Database, broker_url: str) -> AsyncIterator[F
     routes = frozenset(route_name(app.namespace, t.terms.queue) for t in types)
     await declare(broker_url, Topology(frozenset({app.namespace}), routes))
     publisher = Publisher(broker_url)
-    made = Flow(app, database, broker_url, publisher, WorkerOptions(database_url=database.worker_url, broker_url=broker_url))
+    made = Flow(
+        app, database, broker_url, publisher, WorkerOptions(database_url=database.worker_url, broker_url=broker_url)
+    )
     try:
         yield made
     finally:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 
 from brokerjobs import App
-from brokerjobs.context import JobContext
 from tests.flow.driving import flow
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
+    from brokerjobs.context import JobContext
     from tests.databases import Database
 
 
@@ -44,7 +44,9 @@ async def test_job__is_run_once_accepted_and_acknowledged(database: Database, na
     assert [event["kind"] for event in record["events"]] == ["submitted", "claimed", "succeeded"]
 
 
-async def test_second_delivery__is_answered_from_the_ledger(database: Database, namespace: str, broker_url: str) -> None:
+async def test_second_delivery__is_answered_from_the_ledger(
+    database: Database, namespace: str, broker_url: str
+) -> None:
     app = App(namespace)
     calls: list[int] = []
 
