@@ -111,7 +111,7 @@ def _explain(value: object, error: Exception) -> NoReturn:
         raise Unfit("", "it contains itself") from error
     if "depth exceeded" in text:
         raise Unfit("", f"it is nested deeper than {walk.DEPTH_LIMIT} levels") from error
-    raise Unfit(walk.first_of_type(value, text) or "", text) from error
+    raise Unfit(walk.first_of_type(value, text) or "", f"it cannot be written as JSON: {text}") from error
 
 
 def _first_problem(error: pydantic.ValidationError) -> Unfit:

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+import traceback
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from brokerjobs.errors import ConfigurationError
+from brokerjobs.settings import Settings
+from brokerjobs.settings_loading import known_keys, load_settings, variable_of
+
+DEFAULTS = Path(__file__).parents[2] / "config" / "brokerjobs.toml"
+URL = "postgresql://app:s3cret@db/pay"
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in os.environ:
+        if name.upper().startswith("BROKERJOBS_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def write(text: str, file: str = "brokerjobs.toml") -> None:
+    Path(file).write_text(text, encoding="utf-8")
+
+
+def refusal() -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings()
+    assert caught.value.__context__ is None
+    assert "s3cret" not in "".join(traceback.format_exception(caught.value))
+    return str(caught.value)
+
+
+def test_load_settings__has_the_agreed_defaults() -> None:
+    settings = load_settings()
+
+    assert (settings.database_url, settings.broker_url, settings.app) == (None, None, None)
+    worker = settings.worker
+    assert (worker.concurrency, worker.threads, worker.deliveries, worker.coordinator) == (20, 8, 40, True)
+    assert (worker.drain, worker.heartbeat, worker.renewal) == (timedelta(seconds=25), timedelta(seconds=10), None)
+    broker = settings.broker
+    assert (broker.queue_type, broker.consumer_timeout, broker.delivery_limit) == ("quorum", timedelta(minutes=30), 20)
+    assert (broker.heartbeat, broker.publish_timeout) == (timedelta(seconds=15), timedelta(seconds=5))
+    service = settings.coordinator
+    assert (service.service_lease, service.relay_poll) == (timedelta(seconds=4), timedelta(milliseconds=50))
+    assert (service.tick, service.batch) == (timedelta(seconds=1), 200)
+
+
+def test_load_settings__takes_flag_then_variable_then_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    write("app = 'file:app'\n[worker]\nthreads = 1\nconcurrency = 1\ndrain = '1m'\n")
+    monkeypatch.setenv("BROKERJOBS_WORKER__THREADS", "2")
+    monkeypatch.setenv("BROKERJOBS_WORKER__CONCURRENCY", "2")
+    monkeypatch.setenv("BROKERJOBS_APP", "")
+
+    settings = load_settings({"worker.concurrency": 3})
+
+    assert (settings.worker.concurrency, settings.worker.threads) == (3, 2)
+    assert (settings.worker.drain, settings.app) == (timedelta(minutes=1), "file:app")
+
+
+def test_load_settings__reads_the_file_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    write("app = 'here:app'")
+    write("app = 'there:app'", "other.toml")
+    monkeypatch.setenv("BROKERJOBS_CONFIG", "other.toml")
+
+    assert load_settings().app == "there:app"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [(None, "No such file"), ("a =", "Invalid value"), ("\udcff", "can't decode")]
+)
+def test_load_settings__refuses_a_file_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, text: str | None, says: str
+) -> None:
+    if text is not None:
+        Path("other.toml").write_bytes(text.encode(errors="surrogateescape"))
+    monkeypatch.setenv("BROKERJOBS_CONFIG", "other.toml")
+
+    with pytest.raises(ConfigurationError, match=rf"the settings file other.toml cannot be read: .*{says}"):
+        load_settings()
+
+
+@pytest.mark.parametrize("key", list(known_keys()))
+def test_load_settings__every_key_can_be_set_by_its_variable(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv(variable_of(key), "no such value")
+
+    if key in {"app", "worker.name"}:
+        assert "no such value" in repr(load_settings())
+    else:
+        assert f"{key} = " in refusal()
+
+
+def test_load_settings__names_unknown_keys_and_what_may_be_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    write("conurrency = 3\n[worker]\nbatch = 3\n[worker.name]\na = 1\n")
+    monkeypatch.setenv("BROKERJOBS_DATABSE_URL", URL)
+    monkeypatch.setenv("BROKERJOBS_WORKER", "5")
+    monkeypatch.setenv("BROKERJOBS_TEST_DATABASE_URL", "for the tests alone")
+
+    lines = refusal().splitlines()
+
+    assert "  BROKERJOBS_DATABSE_URL (environment) is not a setting; did you mean BROKERJOBS_DATABASE_URL?" in lines
+    assert "  worker.batch (brokerjobs.toml) is not a setting; did you mean coordinator.batch?" in lines
+    assert "  worker.name.a (brokerjobs.toml) is not a setting; did you mean worker.name?" in lines
+    assert "  conurrency (brokerjobs.toml) is not a setting; did you mean worker.concurrency?" in lines
+    assert any(
+        line.startswith("  BROKERJOBS_WORKER (environment) is not a setting but a group of them") for line in lines
+    )
+    assert len(lines) == 6
+    with pytest.raises(ConfigurationError, match=r"worker.x \(a flag\) is not a setting"):
+        load_settings({"worker.x": 1})
+
+
+def test_load_settings__says_key_value_source_and_problem_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    write("[worker]\nconcurrency = 0\nthreads = true\n[broker]\nqueue_type = 'fast'\n[coordinator]\ntick = '3s'\n")
+    monkeypatch.setenv("BROKERJOBS_WORKER__DRAIN", "2 weeks")
+
+    no_duration = 'is not a duration; write "250ms", "30s", "5m", "1h30m", "2d", "PT30S" or a number of seconds'
+    assert refusal().splitlines()[1:] == [
+        "  worker.concurrency = 0 (brokerjobs.toml): Input should be greater than or equal to 1",
+        "  worker.threads = True (brokerjobs.toml): must be a number, not true or false",
+        f"  worker.drain = '2 weeks' (environment, BROKERJOBS_WORKER__DRAIN): {no_duration}",
+        "  broker.queue_type = 'fast' (brokerjobs.toml): Input should be 'quorum' or 'classic'",
+        "  coordinator: service_lease must be at least twice tick and relay_poll: the leader renews it in its ticks",
+    ]
+
+
+@pytest.mark.parametrize("url", ["mysql://app:s3cret@db/x", "s3cret", "postgresql:/app:s3cret@db"])
+def test_load_settings__shows_no_password_of_a_wrong_url(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("BROKERJOBS_DATABASE_URL", url)
+
+    assert "(environment, BROKERJOBS_DATABASE_URL): must start with postgresql:// or postgres://" in refusal()
+
+
+def test_settings__show_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BROKERJOBS_DATABASE_URL", URL)
+    monkeypatch.setenv("BROKERJOBS_BROKER_URL", "amqps://app:s3cret@mq/")
+
+    settings = load_settings()
+
+    assert settings.need_database_url() == URL
+    assert settings.need_broker_url() == "amqps://app:s3cret@mq/"
+    assert "s3cret" not in f"{settings!r} {settings} {settings.database_url} {settings.model_dump_json()}"
+    assert "postgresql://app:***@db/pay" in repr(settings)
+
+
+def test_settings__say_how_to_set_what_is_missing() -> None:
+    with pytest.raises(
+        ConfigurationError, match="database_url is not set: give --database-url, BROKERJOBS_DATABASE_URL"
+    ):
+        load_settings().need_database_url()
+    with pytest.raises(ConfigurationError, match="app is not set"):
+        load_settings().need_app()
+
+
+def test_settings__do_not_change() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        load_settings().worker.concurrency = 3  # type: ignore[misc]  # what is tested
+
+
+def test_default_file__has_every_key_with_its_default() -> None:
+    text = DEFAULTS.read_text(encoding="utf-8")
+    assert tomllib.loads(text) == {"worker": {}, "broker": {}, "coordinator": {}}
+
+    write(re.sub(r"^# (?=\w+ = )", "", text, flags=re.MULTILINE))
+    settings = load_settings()
+
+    examples = {"database_url", "broker_url", "app", "worker.prefetch", "worker.renewal", "worker.name"}
+    set_there = {group or key for group, key in _keys_of(settings)}
+    assert set_there == set(known_keys())
+    for key in set_there - examples:
+        group, _, name = key.rpartition(".")
+        assert getattr(getattr(settings, group), name) == getattr(getattr(Settings(), group), name), key
+    assert settings.worker.deliveries == Settings.model_validate({"worker": {"prefetch": None}}).worker.deliveries
+
+
+def _keys_of(settings: Settings) -> list[tuple[str, str]]:
+    inner = [
+        (f"{group}.{name}", name)
+        for group in ("worker", "broker", "coordinator")
+        for name in getattr(settings, group).model_fields_set
+    ]
+    return inner + [("", name) for name in settings.model_fields_set if name not in {"worker", "broker", "coordinator"}]
