@@ -39,6 +39,7 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "due",
         "outbox_take",
         "outbox_done",
+        "outbox_refused",
         "make_partitions",
         "routes_wanted",
         "routes_declared",

@@ -72,8 +72,8 @@ class Relayed:
 def relay(candidacy: Candidacy, start_at: str, limit: int) -> Query[Relayed]:
     """Takes messages from the outbox; `start_at` is the mark of the last scan, "0" for all."""
     return Query(
-        "select l.leading, t.kind, t.ticket, t.job_id, t.namespace, t.type, t.route, t.traceparent, t.body, t.mark::text"
-        " from brokerjobs.lead(%s, %s, %s, %s) l(leading)"
+        "select l.leading, t.kind, t.ticket, t.job_id, t.namespace, t.type, t.route, t.traceparent, t.body,"
+        " t.mark::text from brokerjobs.lead(%s, %s, %s, %s) l(leading)"
         " left join lateral brokerjobs.outbox_take(%s::xid8, case when l.leading then %s else 0 end) t on true",
         [*candidacy.params(), start_at, limit],
         Relayed,

@@ -1,0 +1,111 @@
+"""All services of a coordinator in one process, over one ledger connection that is open only while one is led."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from brokerjobs.coordinator import partitions, reaper, relay, routes, scheduler
+from brokerjobs.coordinator.service import Candidate, Owner, Periods
+from brokerjobs.errors import LedgerUnavailable, PermissionDenied
+from brokerjobs.ledger import ticks
+from brokerjobs.ledger.database import AsyncLedgerConnection
+from brokerjobs.ledger.ticks import Candidacy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    from brokerjobs.broker.protocol import Publisher
+    from brokerjobs.coordinator.routes import Declare
+    from brokerjobs.coordinator.service import Service
+    from brokerjobs.ledger.calls import Leader, ProcessIdentity
+    from brokerjobs.ledger.database import ConnectOptions
+
+_HAND_OVER_SECONDS: Final = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class Coordinator:
+    """The services of one process; it works on nothing before it has heard who leads."""
+
+    def __init__(
+        self,
+        *,
+        ledger: ConnectOptions,
+        publisher: Publisher,
+        declare: Declare,
+        process: ProcessIdentity,
+        periods: Periods | None = None,
+    ) -> None:
+        self._ledger = AsyncLedgerConnection(ledger)
+        self._process = process
+        owner = Owner(process=process, give_up=self._give_up, rest=self._rest)
+        services = _services(self._ledger, process, publisher, declare, periods or Periods())
+        self._candidates = [Candidate(service, owner) for service in services]
+        self._denied = False
+
+    def hear(self, leaders: Sequence[Leader]) -> None:
+        """Take in the answer to a heartbeat of this process: who leads which service, for how long yet."""
+        by_service = {leader.service: leader for leader in leaders}
+        for candidate in self._candidates:
+            candidate.hear(by_service.get(candidate.name))
+
+    async def run(self) -> None:
+        """Run the services until `hand_over`, or until each was found to be denied to this login, which is said once.
+
+        An error that is no matter of a server being away ends all of them and is raised, in an ExceptionGroup.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                for candidate in self._candidates:
+                    group.create_task(self._run(candidate), name=f"coordinator {candidate.name}")
+        finally:
+            await self._ledger.close()
+
+    async def hand_over(self) -> None:
+        """End `run` once its statements under way have ended, and give up its leads; within a second, never fails."""
+        active = [candidate.name for candidate in self._candidates if candidate.active]
+        for candidate in self._candidates:
+            candidate.leave()
+        try:
+            async with asyncio.timeout(_HAND_OVER_SECONDS):
+                if active:
+                    await self._ledger.fetch(ticks.give_up(self._process, active))
+                await self._ledger.close()
+        except (LedgerUnavailable, PermissionDenied, TimeoutError) as error:
+            _log.info("the leads of this process run out by themselves: %s", str(error) or "no answer in time")
+
+    async def _run(self, candidate: Candidate) -> None:
+        try:
+            await candidate.run()
+        except PermissionDenied as error:
+            # What this login lacks for one service it usually lacks for all.
+            level = logging.INFO if self._denied else logging.WARNING
+            self._denied = True
+            _log.log(level, "coordinator service %s is not run by this process: %s", candidate.name, error)
+            candidate.leave()
+
+    async def _give_up(self, service: str) -> None:
+        await self._ledger.fetch(ticks.give_up(self._process, [service]))
+
+    async def _rest(self) -> None:
+        if not any(candidate.active for candidate in self._candidates):
+            await self._ledger.close()
+
+
+def _services(
+    ledger: AsyncLedgerConnection, process: ProcessIdentity, publisher: Publisher, declare: Declare, periods: Periods
+) -> Sequence[Service]:
+    def candidacy(service: str, lead: timedelta = periods.service_lease) -> Candidacy:
+        return Candidacy(service, process, lead.total_seconds())
+
+    return (
+        relay.Relay(ledger, candidacy(relay.NAME), publisher, periods),
+        reaper.Reaper(ledger, candidacy(reaper.NAME), periods),
+        scheduler.Scheduler(ledger, candidacy(scheduler.NAME), periods),
+        routes.Routes(ledger, candidacy(routes.NAME), declare, periods),
+        partitions.Partitions(ledger, candidacy(partitions.NAME, periods.partitions + periods.service_lease), periods),
+    )

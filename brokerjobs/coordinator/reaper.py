@@ -1,0 +1,63 @@
+"""Gives up attempts whose lease is over; the ledger decides which, and where their jobs go."""
+
+from __future__ import annotations
+
+import logging
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from brokerjobs.coordinator.service import LED_ELSEWHERE
+from brokerjobs.ledger import ticks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from brokerjobs.coordinator.service import Periods
+    from brokerjobs.ledger.database import AsyncLedgerConnection
+    from brokerjobs.ledger.ticks import Candidacy
+
+# The ledger's `lease_is_over` looks for this name, and takes five seconds without its tick for a gap, after which
+# every attempt is spared for one lease more: however slow reaping is, ticks must be closer together.
+NAME: Final = "reaper"
+_LONGEST_DELAY: Final = timedelta(seconds=2)
+# Under a long-held snapshot dead rows make the search slow: it may take a fiftieth of the time.
+_REST: Final = 50
+
+_log = logging.getLogger(__name__)
+
+
+class Reaper:
+    """The service that expires leases."""
+
+    name = NAME
+
+    def __init__(
+        self,
+        ledger: AsyncLedgerConnection,
+        candidacy: Candidacy,
+        periods: Periods,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ledger = ledger
+        self._candidacy = candidacy
+        self._batch = periods.batch
+        self._tick = min(periods.tick, _LONGEST_DELAY)
+        self._monotonic = monotonic
+        self._rests_until = monotonic()
+
+    async def run_once(self) -> timedelta:
+        """Expire one batch, then rest fifty times as long; while it rests a tick only keeps the lead."""
+        began = self._monotonic()
+        resting = began < self._rests_until
+        rows = await self._ledger.fetch(ticks.reap(self._candidacy, 0 if resting else self._batch))
+        if not rows[0].leading:
+            return LED_ELSEWHERE
+        expired = [attempt for row in rows if (attempt := row.expired()) is not None]
+        for attempt in expired:
+            _log.info("job %s is %s: attempt %s lost its lease", attempt.job_id, attempt.state, attempt.attempt_id)
+        now = self._monotonic()
+        if not resting:
+            self._rests_until = now + (now - began) * _REST
+        rest = timedelta(seconds=max(0.0, self._rests_until - now))
+        return min(self._tick, rest) if len(expired) >= self._batch or resting else self._tick

@@ -1,0 +1,133 @@
+"""Declares new routes at the broker, so that workers and producers need no right to."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from brokerjobs.broker import topology
+from brokerjobs.coordinator.service import LED_ELSEWHERE
+from brokerjobs.errors import BrokerUnavailable, PermissionDenied, TopologyMismatch
+from brokerjobs.ledger import calls, ticks
+from brokerjobs.rules import names
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from datetime import timedelta
+
+    from brokerjobs.coordinator.service import Periods
+    from brokerjobs.ledger.calls import Route
+    from brokerjobs.ledger.database import AsyncLedgerConnection
+    from brokerjobs.ledger.ticks import Candidacy
+
+    DeclareError: TypeAlias = TopologyMismatch | PermissionDenied
+    Declare: TypeAlias = Callable[[Sequence[Route]], Awaitable[Mapping[str, DeclareError]]]
+
+NAME: Final = "routes"
+_RETRY_SECONDS: Final = 60.0
+_MOST_SAID: Final = 100
+
+_log = logging.getLogger(__name__)
+
+
+def declaring(url: str, *, queue_type: topology.QueueType = "quorum", delivery_limit: int = 20) -> Declare:
+    """Return what declares routes at the broker of `url`, each apart, and tells by name why one could not be.
+
+    It raises BrokerUnavailable and ConfigurationError.
+    """
+
+    async def declare(routes: Sequence[Route]) -> dict[str, DeclareError]:
+        errors: dict[str, DeclareError] = {}
+        for route in routes:
+            wanted = topology.Topology(
+                routes=frozenset({route.name}), queue_type=queue_type, delivery_limit=delivery_limit
+            )
+            try:
+                await topology.declare(url, wanted)
+            except* (TopologyMismatch, PermissionDenied) as group:
+                errors[route.name] = _worst(group, route.name)
+        return errors
+
+    return declare
+
+
+class Routes:
+    """The service that declares routes."""
+
+    name = NAME
+
+    def __init__(
+        self,
+        ledger: AsyncLedgerConnection,
+        candidacy: Candidacy,
+        declare: Declare,
+        periods: Periods,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ledger = ledger
+        self._candidacy = candidacy
+        self._declare = declare
+        self._tick = periods.tick
+        self._monotonic = monotonic
+        self._not_before: dict[str, float] = {}
+        self._said: set[str] = set()
+
+    async def run_once(self) -> timedelta:
+        """Declare the routes that are not yet; one that cannot be is tried again a minute later and stops no other.
+
+        Raises BrokerUnavailable, also if this login may declare none of them: another process's login may.
+        """
+        rows = await self._ledger.fetch(ticks.wanted_routes(self._candidacy))
+        if not rows[0].leading:
+            return LED_ELSEWHERE
+        now = self._monotonic()
+        wanted = [route for row in rows if (route := row.route()) is not None and self._is_due(route, now)]
+        if wanted:
+            errors = await self._declare(wanted)
+            declared = [route.name for route in wanted if route.name not in errors]
+            if declared:
+                await self._ledger.fetch(calls.routes_declared(declared))
+                _log.info("declared %s", ", ".join(declared))
+            self._note(errors, now)
+            denied = [error for error in errors.values() if isinstance(error, PermissionDenied)]
+            if len(denied) == len(wanted):
+                raise BrokerUnavailable(str(denied[0]))
+        return self._tick
+
+    def _is_due(self, route: Route, now: float) -> bool:
+        if problem := _problem(route):
+            self._say(f"route {route.name!r} cannot be declared: {problem}")
+            return False
+        return self._not_before.get(route.name, now) <= now
+
+    def _note(self, errors: Mapping[str, DeclareError], now: float) -> None:
+        self._not_before = {name: at for name, at in self._not_before.items() if at > now}
+        for name, error in errors.items():
+            self._not_before[name] = now + _RETRY_SECONDS
+            self._say(f"route {name!r} is not declared: {error}")
+
+    def _say(self, what: str) -> None:
+        if what not in self._said and len(self._said) < _MOST_SAID:
+            self._said.add(what)
+            _log.warning("%s", what)
+
+
+def _problem(route: Route) -> str | None:
+    """Return what is wrong with names that came into the ledger by plain SQL, or None."""
+    queue = route.name.removeprefix(f"{route.namespace}.q.")
+    return names.namespace_problem(route.namespace) or names.queue_problem(queue)
+
+
+def _flat(group: BaseExceptionGroup[DeclareError]) -> Iterator[DeclareError]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _flat(error)
+        else:
+            yield error
+
+
+def _worst(group: BaseExceptionGroup[DeclareError], route: str) -> DeclareError:
+    """Return the error about the route's own queue, else the first one."""
+    errors = list(_flat(group))
+    return next((error for error in errors if isinstance(error, TopologyMismatch) and error.queue == route), errors[0])

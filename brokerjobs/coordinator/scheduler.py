@@ -1,0 +1,35 @@
+"""Ends the waiting of jobs that are due: rung again, or ended by their deadline or their last lost attempt."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from brokerjobs.coordinator.service import LED_ELSEWHERE
+from brokerjobs.ledger import ticks
+
+if TYPE_CHECKING:
+    from brokerjobs.coordinator.service import Periods
+    from brokerjobs.ledger.database import AsyncLedgerConnection
+    from brokerjobs.ledger.ticks import Candidacy
+
+NAME: Final = "scheduler"
+
+
+class Scheduler:
+    """The service that ends waiting."""
+
+    name = NAME
+
+    def __init__(self, ledger: AsyncLedgerConnection, candidacy: Candidacy, periods: Periods) -> None:
+        self._ledger = ledger
+        self._candidacy = candidacy
+        self._periods = periods
+
+    async def run_once(self) -> timedelta:
+        """End the waiting of one batch; a full one is followed at once."""
+        rows = await self._ledger.fetch(ticks.schedule(self._candidacy, self._periods.batch))
+        if not rows[0].leading:
+            return LED_ELSEWHERE
+        ended = sum(row.job_id is not None for row in rows)
+        return timedelta(0) if ended >= self._periods.batch else self._periods.tick
