@@ -114,8 +114,7 @@ def _named(sql: str) -> str:
 def guest(within: object) -> Guest:
     """The door to the transaction given with `within=`; raises ConfigurationError for what is not one we know."""
     if isinstance(within, psycopg.AsyncConnection):
-        connection: psycopg.AsyncConnection[Any] = within
-        return _Psycopg(connection)
+        return _Psycopg(cast("Any", within))
     if any(cls.__module__.startswith("sqlalchemy.") and cls.__name__ in _SQLALCHEMY for cls in type(within).__mro__):
         return _SQLAlchemy(within)
     message = (
@@ -154,7 +153,7 @@ def hold_within_sync(within: object, holding: Holding, sql: str, extra: Sequence
     if not isinstance(within, psycopg.Connection):
         message = f"within= was given a {type(within).__qualname__}; in a sync handler it takes a psycopg Connection"
         raise ConfigurationError(message)
-    connection = cast("psycopg.Connection[Any]", within)
+    connection: psycopg.Connection[Any] = cast("Any", within)
     try:
         connection.execute(cast("Any", sql), [holding.job_id, holding.attempt_id, holding.fencing_number, *extra])
     except psycopg.Error as error:

@@ -60,8 +60,9 @@ def submit(batch: SubmitBatch) -> Query[Submitted]:
     jobs = batch.jobs
     return Query(
         "select id, verdict, job_id, ticket, route, detail::text from brokerjobs.submit(%s::text, %s::text,"
-        " %s::text::uuid[], %s::text[], %s::text[], %s::text, %s::text[], %s::text::timestamptz[], %s::text::timestamptz[],"
-        " %s::text[], %s::text, %s::text::timestamptz, %s::boolean, %s::text::interval[], %s::text::interval[])",
+        " %s::text::uuid[], %s::text[], %s::text[], %s::text, %s::text[], %s::text::timestamptz[],"
+        " %s::text::timestamptz[], %s::text[], %s::text, %s::text::timestamptz, %s::boolean,"
+        " %s::text::interval[], %s::text::interval[])",
         [
             batch.namespace,
             batch.type,
