@@ -7,21 +7,75 @@ from __future__ import annotations
 
 import threading
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, LiteralString
 
+from psycopg import Error, IsolationLevel
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from brokerjobs.errors import LedgerUnavailable
+from brokerjobs.ledger.database import raised_by_ledger, unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator
+    from collections.abc import AsyncGenerator, Generator, Sequence
 
-    import psycopg
+    from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor
+    from psycopg.abc import Params, QueryNoTemplate
+    from psycopg.rows import TupleRow
 
+    from brokerjobs.ledger.calls import Holding
     from brokerjobs.ledger.database import ConnectOptions
 
 _WAIT_SECONDS: Final = 30.0
 _IDLE_SECONDS: Final = 60.0
+
+
+class _Opened:
+    """A user's fenced transaction on a connection of ours: holds the result until its end."""
+
+    def __init__(self, holding: Holding) -> None:
+        self._holding = holding
+        self.given = False
+        self.value: object = None
+
+    def complete(self, result: object) -> None:
+        """Sets the result; the end of the block records it, with the job's row locked last."""
+        self.given = True
+        self.value = result
+
+    def _params(self, extra: Sequence[Any]) -> list[Any]:
+        return [self._holding.job_id, self._holding.attempt_id, self._holding.fencing_number, *extra]
+
+
+class Transaction(_Opened):
+    """For async handlers."""
+
+    def __init__(self, holding: Holding, connection: AsyncConnection[TupleRow]) -> None:
+        super().__init__(holding)
+        self.connection = connection
+
+    async def execute(self, query: QueryNoTemplate, params: Params | None = None) -> AsyncCursor[TupleRow]:
+        """Runs one statement."""
+        return await self.connection.execute(query, params)
+
+    async def end(self, statement: LiteralString, extra: Sequence[Any]) -> None:
+        """Runs the last statement: `fence_v1` or `complete_v1`."""
+        await self.connection.execute(statement, self._params(extra))
+
+
+class SyncTransaction(_Opened):
+    """For handlers in threads."""
+
+    def __init__(self, holding: Holding, connection: Connection[TupleRow]) -> None:
+        super().__init__(holding)
+        self.connection = connection
+
+    def execute(self, query: QueryNoTemplate, params: Params | None = None) -> Cursor[TupleRow]:
+        """Runs one statement."""
+        return self.connection.execute(query, params)
+
+    def end(self, statement: LiteralString, extra: Sequence[Any]) -> None:
+        """Runs the last statement: `fence_v1` or `complete_v1`."""
+        self.connection.execute(statement, self._params(extra))
 
 
 class Lending:
@@ -39,36 +93,42 @@ class Lending:
             "max_idle": _IDLE_SECONDS,
             "name": "brokerjobs-handlers",
         }
-        self._async: AsyncConnectionPool[psycopg.AsyncConnection[Any]] = AsyncConnectionPool(**shape)
-        self._sync: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(**shape)
+        self._async: AsyncConnectionPool[AsyncConnection[Any]] = AsyncConnectionPool(**shape)
+        self._sync: ConnectionPool[Connection[Any]] = ConnectionPool(**shape)
         self._opening = threading.Lock()
 
     @asynccontextmanager
-    async def connection(self) -> AsyncGenerator[psycopg.AsyncConnection[Any]]:
-        """Lends an async connection; raises LedgerUnavailable if none can be had."""
+    async def transaction(self, holding: Holding) -> AsyncGenerator[Transaction]:
+        """Lends a connection for one READ COMMITTED transaction.
+
+        Raises LedgerUnavailable if none can be had or the COMMIT got no answer, and what the ledger raised inside;
+        the user's own errors pass as they are.
+        """
         await self._async.open()
         try:
-            connection = await self._async.getconn()
+            async with self._async.connection() as connection:
+                await connection.set_isolation_level(IsolationLevel.READ_COMMITTED)
+                async with connection.transaction():
+                    yield Transaction(holding, connection)
         except PoolTimeout as error:
             raise LedgerUnavailable(_NONE_FREE) from error
-        try:
-            yield connection
-        finally:
-            await self._async.putconn(connection)
+        except Error as error:
+            raise _ours(error, holding) or error from error
 
     @contextmanager
-    def sync_connection(self) -> Generator[psycopg.Connection[Any]]:
-        """Lends a connection to a thread; raises LedgerUnavailable if none can be had."""
+    def sync_transaction(self, holding: Holding) -> Generator[SyncTransaction]:
+        """As `transaction`, for a thread."""
         with self._opening:
             self._sync.open()
         try:
-            connection = self._sync.getconn()
+            with self._sync.connection() as connection:
+                connection.set_isolation_level(IsolationLevel.READ_COMMITTED)
+                with connection.transaction():
+                    yield SyncTransaction(holding, connection)
         except PoolTimeout as error:
             raise LedgerUnavailable(_NONE_FREE) from error
-        try:
-            yield connection
-        finally:
-            self._sync.putconn(connection)
+        except Error as error:
+            raise _ours(error, holding) or error from error
 
     async def close(self) -> None:
         """Closes both pools; lent connections are closed when they come back."""
@@ -80,3 +140,9 @@ _NONE_FREE = (
     f"no connection to the ledger for this handler within {_WAIT_SECONDS:.0f} s; "
     "PostgreSQL is away or out of connections"
 )
+
+
+def _ours(error: Error, holding: Holding) -> Exception | None:
+    """Our error behind the driver's; None for the user's own."""
+    names = (holding.job_id, holding.attempt_id, holding.fencing_number)
+    return raised_by_ledger(error, *names) or unavailable(error)

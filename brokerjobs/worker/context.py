@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from brokerjobs.ledger.lending import Lending
+    from brokerjobs.ledger.lending import Lending, SyncTransaction, Transaction
     from brokerjobs.worker.attempt import Attempt
 
 
@@ -57,7 +57,7 @@ class _Facts:
 class HandlerContext(_Facts):
     """The context of async handlers (brokerjobs.context.JobContext)."""
 
-    def transaction(self, *, complete: bool = True) -> AbstractAsyncContextManager[fenced.Transaction]:
+    def transaction(self, *, complete: bool = True) -> AbstractAsyncContextManager[Transaction]:
         """Opens a fenced transaction on a connection of ours."""
         return fenced.transaction(self.place, self._lending, completing=complete)
 
@@ -73,7 +73,7 @@ class HandlerContext(_Facts):
 class ThreadContext(_Facts):
     """The context of sync handlers (brokerjobs.context.SyncJobContext)."""
 
-    def transaction(self, *, complete: bool = True) -> AbstractContextManager[fenced.SyncTransaction]:
+    def transaction(self, *, complete: bool = True) -> AbstractContextManager[SyncTransaction]:
         """Opens a fenced transaction on a connection of ours."""
         return fenced.sync_transaction(self.place, self._lending, completing=complete)
 

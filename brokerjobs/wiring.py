@@ -1,0 +1,116 @@
+"""Settings become processes: a worker with its embedded coordinator, or a coordinator alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from typing import TYPE_CHECKING
+
+from uuid_utils.compat import uuid7
+
+from brokerjobs.broker.publisher import Publisher
+from brokerjobs.coordinator.coordinator import Coordinator
+from brokerjobs.coordinator.process import BrokerOptions, Options
+from brokerjobs.coordinator.routes import declaring
+from brokerjobs.coordinator.service import Periods
+from brokerjobs.errors import ConfigurationError
+from brokerjobs.ledger.calls import ProcessIdentity
+from brokerjobs.ledger.database import ConnectOptions
+from brokerjobs.worker.options import Duty, WorkerOptions
+from brokerjobs.worker.worker import Worker
+
+if TYPE_CHECKING:
+    from brokerjobs.app import App
+    from brokerjobs.settings import SecretUrl, Settings
+
+
+def run_worker(app: App, settings: Settings) -> int:
+    """Runs a worker until SIGTERM or SIGINT drains it; a second one goes straight to the limit.
+
+    Answers the exit code: 0 everything reported, 10 something released at the limit, 11 something left to its lease.
+    Raises ConfigurationError, SchemaMismatch, PermissionDenied, LedgerUnavailable.
+    """
+    return asyncio.run(_run_worker(app, settings))
+
+
+async def _run_worker(app: App, settings: Settings) -> int:
+    publisher = Publisher(
+        database_and_broker(settings)[1],
+        time_limit=settings.broker.publish_timeout,
+        heartbeat=settings.broker.heartbeat,
+    )
+    worker = worker_of(app, settings, publisher)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, worker.drain)
+    try:
+        return await worker.run()
+    finally:
+        await publisher.close()
+
+
+def worker_of(app: App, settings: Settings, publisher: Publisher) -> Worker:
+    """A worker of the app's types that have a handler here; with coordinator services unless the settings say no."""
+    database_url, broker_url = database_and_broker(settings)
+    host, pid = socket.gethostname(), os.getpid()
+    process = ProcessIdentity(uuid7(), settings.worker.name or f"{host}:{pid}", host, pid)
+    duty = Duty(process, app.namespace, {name: one for name, one in app.types.items() if one.handled_by is not None})
+    options = WorkerOptions(
+        database_url=database_url,
+        broker_url=broker_url,
+        concurrency=settings.worker.concurrency,
+        threads=settings.worker.threads,
+        deliveries=settings.worker.deliveries,
+        renewal=settings.worker.renewal,
+        drain=settings.worker.drain,
+        heartbeat=settings.worker.heartbeat,
+        broker_heartbeat=settings.broker.heartbeat,
+    )
+    if not settings.worker.coordinator:
+        return Worker(duty, options)
+    services = Coordinator(
+        ledger=ConnectOptions(database_url, application="brokerjobs coordinator"),
+        publisher=publisher,
+        declare=declaring(
+            broker_url, queue_type=settings.broker.queue_type, delivery_limit=settings.broker.delivery_limit
+        ),
+        process=process,
+        periods=periods(settings),
+    )
+    return Worker(duty, options, services)
+
+
+def coordinator_options(settings: Settings, name: str | None = None) -> Options:
+    """What a coordinator process of its own is told (`coordinator.process.run`)."""
+    database_url, broker_url = database_and_broker(settings)
+    broker = BrokerOptions(
+        url=broker_url,
+        queue_type=settings.broker.queue_type,
+        delivery_limit=settings.broker.delivery_limit,
+        heartbeat=settings.broker.heartbeat,
+        publish_timeout=settings.broker.publish_timeout,
+    )
+    ledger = ConnectOptions(database_url, application="brokerjobs coordinator")
+    return Options(
+        ledger=ledger, broker=broker, name=name, heartbeat=settings.worker.heartbeat, periods=periods(settings)
+    )
+
+
+def periods(settings: Settings) -> Periods:
+    """The periods of coordinator services."""
+    told = settings.coordinator
+    return Periods(service_lease=told.service_lease, relay_poll=told.relay_poll, tick=told.tick, batch=told.batch)
+
+
+def database_and_broker(settings: Settings) -> tuple[str, str]:
+    """Both URLs whole; raises ConfigurationError that names what is missing."""
+    return _url(settings.database_url, "database_url"), _url(settings.broker_url, "broker_url")
+
+
+def _url(given: SecretUrl | None, key: str) -> str:
+    if given is None:
+        message = f"{key} is not set; set BROKERJOBS_{key.upper()}, or {key} in brokerjobs.toml"
+        raise ConfigurationError(message)
+    return given.get_secret_value()
