@@ -15,7 +15,7 @@ _FIRST_PAUSE_SECONDS = 0.005
 _LONGEST_PAUSE_SECONDS = 0.1
 
 
-async def eventually(condition: Callable[[], Awaitable[T]], within_seconds: float = 10.0) -> T:
+async def eventually(condition: Callable[[], Awaitable[T | None]], within_seconds: float = 10.0) -> T:
     """Ask until the answer is true in the sense of `if`, and return it; else AssertionError with the last one."""
     end = time.monotonic() + within_seconds
     pause = _FIRST_PAUSE_SECONDS
@@ -28,7 +28,7 @@ async def eventually(condition: Callable[[], Awaitable[T]], within_seconds: floa
         pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
 
-def eventually_sync(condition: Callable[[], T], within_seconds: float = 10.0) -> T:
+def eventually_sync(condition: Callable[[], T | None], within_seconds: float = 10.0) -> T:
     """Do the same as `eventually` with a plain function, blocking this thread."""
     end = time.monotonic() + within_seconds
     pause = _FIRST_PAUSE_SECONDS
