@@ -51,9 +51,7 @@ def test_payload__that_is_none_of_its_type_is_refused_with_the_type_and_the_path
         charge().decode_payload('{"cents": "many"}')
     assert (caught.value.path, caught.value.job_type) == ("cents", "payment.charge")
 
-    with pytest.raises(
-        InvalidPayload, match="at top level: it cannot be written as JSON: AttributeError: 'Receipt' object has no"
-    ):
+    with pytest.raises(InvalidPayload, match="at top level: it cannot be written as JSON: AttributeError"):
         charge().encode_payload(Receipt("r"))  # type: ignore[arg-type]  # what a caller without a type checker does
 
 
@@ -146,8 +144,10 @@ def wrapped(order: Charge) -> Awaitable[Receipt]:
     ],
 )
 def test_handler__of_another_shape_is_refused(function: Callable[..., Any], says: str) -> None:
+    job_type: JobType[Any, Any] = charge()
+
     with pytest.raises(ConfigurationError, match=rf"cannot be the handler of job type 'payment.charge': .*{says}"):
-        JobType.handler(charge(), function)
+        job_type.handler(function)
 
 
 def test_handler__there_is_one() -> None:

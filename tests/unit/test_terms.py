@@ -11,6 +11,8 @@ from brokerjobs.rules.names import job_type_problem, namespace_problem, queue_pr
 from brokerjobs.rules.retries import RetryPolicy
 from brokerjobs.rules.terms import Terms, differences
 
+SAID: dict[str, Any] = {"repeatable": True}
+
 
 def test_terms__have_the_agreed_defaults_and_are_plain_data() -> None:
     assert json.loads(json.dumps(Terms(repeatable=False).as_data())) == {
@@ -41,7 +43,7 @@ def test_terms__have_the_agreed_defaults_and_are_plain_data() -> None:
 )
 def test_terms__name_field_value_bound_and_reason(field: str, value: Any, says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
-        Terms(**{"repeatable": True, field: value})
+        Terms(**{**SAID, field: value})
 
 
 def test_differences__has_a_line_for_each_term() -> None:
