@@ -8,6 +8,7 @@ declare
   v_class text := p_failure ->> 'class';
   v_classified boolean := coalesce((p_failure ->> 'classified')::boolean, false);
   v_why text := p_failure ->> 'why';
+  v_retry_after double precision := p_failure ->> 'retry_after';
   v_elapsed_end timestamptz := s.first_claimed_at + j.retry_elapsed;
   v_spent boolean;
 begin
@@ -46,24 +47,16 @@ begin
     d.waiting := 'delivery';
   else
     d.waiting := 'retry';
-    d.wait_until := t + coalesce(
-      least(make_interval(secs => (p_failure ->> 'retry_after')::double precision), interval '1 year'),
-      retry_delay(j, s.charged));
+    d.wait_until := t + case when v_retry_after is null then retry_delay(j, s.charged)
+      else make_interval(secs => greatest(0, least(v_retry_after, 365 * 86400))) end;
   end if;
 
-  v_spent := s.charged >= j.retry_attempts
-    or coalesce(case when p_ended = 'waiting' then s.wait_until else coalesce(d.wait_until, t) end, t) > v_elapsed_end;
   -- A waiting job is spent only if its last attempt was lost: every other road was refused before it began to wait.
-  if p_ended = 'waiting' and s.waiting is distinct from 'retry' then
-    v_spent := false;
-  end if;
+  v_spent := case when p_ended = 'waiting' then s.waiting = 'retry' and s.wait_detail ? 'last'
+    else s.charged >= j.retry_attempts or coalesce(d.wait_until, t) > v_elapsed_end end;
   if v_spent and p_ended = 'lost' then
     -- Its success may still arrive: nobody can claim the job, and `due` ends it one lease later.
-    d.waiting := 'retry';
-    d.wait_until := greatest(t + j.lease, v_elapsed_end + interval '1 microsecond');
-    if s.charged >= j.retry_attempts then
-      d.wait_until := t + j.lease;
-    end if;
+    d.wait_until := t + j.lease;
   elsif v_spent then
     d.state := 'failed';
     d.failure_class := 'exhausted';
