@@ -17,7 +17,7 @@ begin
   v_why := case
     when s.job_id is null then 'unknown_job'
     when s.state in ('succeeded', 'failed', 'cancelled') then 'job_' || s.state
-    when s.attempt_id is distinct from p_attempt or s.fencing_number <> p_fencing_number then 'newer_attempt'
+    when not holds_place(s, p_attempt, p_fencing_number) then case when s.attempt_id is null then 'decided' else 'newer_attempt' end
     when p_running and s.state <> 'running' then 'lease_expired'
     when s.deadline <= clock() then 'deadline'
     when s.cancel is not null then 'job_cancelled' end;

@@ -22,7 +22,7 @@ begin
       return next; continue;
     end if;
     t := clock();
-    if s.state <> 'running' or s.attempt_id <> p_attempts[i] or s.fencing_number <> p_fencing_numbers[i] or s.reported then
+    if s.state <> 'running' or not holds_place(s, p_attempts[i], p_fencing_numbers[i]) then
       verdict := 'lost'; return next; continue;
     end if;
     select lease into v_lease from job x where x.id = s.job_id;
