@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from datetime import timedelta
 
+    from brokerjobs.client import Client
     from brokerjobs.context import JobContext, SyncJobContext
     from brokerjobs.rules.failures import FailureMapping
     from brokerjobs.rules.retries import RetryPolicy
@@ -83,6 +84,17 @@ class App:
     def job(self, name: str, **options: Unpack[Options]) -> JobDecorator:
         """Declare a job type and its handler in one step: the models are the function's annotations."""
         return JobDecorator(self, name, options)
+
+    def client(self, *, submitted_by: str, database_url: str | None = None, broker_url: str | None = None) -> Client:
+        """A client that submits in the name of `submitted_by`, open inside `async with`; URLs default to the settings.
+
+        Raises ConfigurationError.
+        """
+        # Whoever declares job types imports this module, and needs no driver for that.
+        from brokerjobs.client import Client  # noqa: PLC0415
+        from brokerjobs.client.options import client_options  # noqa: PLC0415
+
+        return Client(client_options(submitted_by, database_url, broker_url))
 
 
 class JobDecorator:

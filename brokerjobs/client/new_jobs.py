@@ -1,0 +1,88 @@
+"""Submissions made ready for the ledger: ids, encoded payloads, trace context, order and batches."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from opentelemetry import propagate
+from uuid_utils.compat import uuid7
+
+from brokerjobs.errors import SubmissionRefused
+from brokerjobs.ledger.group_commit import MAX_BYTES, MAX_ROWS
+from brokerjobs.ledger.inquiries import NewJob
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Sequence
+
+    from brokerjobs.job_type import JobType, Submission
+
+P = TypeVar("P")
+
+# The ledger refuses what is more than a year ahead, and says so; an interval beyond its range it could not even read.
+_FARTHEST: Final = timedelta(days=1_000)
+
+
+def new_job(job_type: JobType[P, Any], submission: Submission[P]) -> NewJob:
+    """One submission with its id; raises InvalidPayload or PayloadTooLarge."""
+    return NewJob(
+        id=uuid7(),
+        payload=job_type.encode_payload(submission.payload).decode(),
+        key=submission.key,
+        tags=submission.tags,
+        not_before=_within_range(submission.not_before),
+        deadline=_within_range(submission.deadline),
+        traceparent=_traceparent(),
+    )
+
+
+async def new_jobs(job_type: JobType[P, Any], submissions: Sequence[Submission[P]]) -> list[NewJob]:
+    """All submissions with their ids, letting other tasks run in between; raises as `new_job`, naming the place."""
+    jobs: list[NewJob] = []
+    for place, submission in enumerate(submissions):
+        with placed(place, len(submissions)):
+            jobs.append(new_job(job_type, submission))
+        if place % MAX_ROWS == MAX_ROWS - 1:
+            await asyncio.sleep(0)
+    return jobs
+
+
+@contextmanager
+def placed(place: int, total: int) -> Generator[None]:
+    """Notes on a refusal which of many it is about."""
+    try:
+        yield
+    except SubmissionRefused as refused:
+        refused.add_note(f"submission {place + 1} of {total}; none of them was recorded")
+        raise
+
+
+def by_key(jobs: Sequence[NewJob]) -> list[NewJob]:
+    """In the order of their keys: two batches that share keys then wait for each other, and cannot deadlock."""
+    return sorted(jobs, key=lambda job: job.key or "")
+
+
+def batches(jobs: Sequence[NewJob]) -> Iterator[list[NewJob]]:
+    """The jobs in order, in statements bounded by rows and bytes."""
+    batch: list[NewJob] = []
+    size = 0
+    for job in jobs:
+        size += len(job.payload)
+        if batch and (len(batch) == MAX_ROWS or size > MAX_BYTES):
+            yield batch
+            batch, size = [], len(job.payload)
+        batch.append(job)
+    if batch:
+        yield batch
+
+
+def _within_range(time: datetime | timedelta | None) -> datetime | timedelta | None:
+    return max(-_FARTHEST, min(time, _FARTHEST)) if isinstance(time, timedelta) else time
+
+
+def _traceparent() -> str | None:
+    carrier: dict[str, str] = {}
+    propagate.inject(carrier)
+    return carrier.get("traceparent")

@@ -1,0 +1,185 @@
+"""Submits jobs: one by one through group commit, many in a transaction of their own, or in the caller's.
+
+Ids are made before anything is sent, so that a submission whose reply was lost is asked again with the same id and is
+the same job (rule R7).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+from brokerjobs.client.answers import Accepted, Asker, accepted, doorbell
+from brokerjobs.client.new_jobs import batches, by_key, new_job, new_jobs, placed
+from brokerjobs.errors import ConfigurationError, LedgerUnavailable, SubmissionRefused
+from brokerjobs.ledger import guest
+from brokerjobs.ledger.database import DataRefused
+from brokerjobs.ledger.group_commit import GroupCommit
+from brokerjobs.ledger.inquiries import NewJob, SubmitBatch, Submitted, submit
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+
+    from brokerjobs.client.announce import Announcer
+    from brokerjobs.job_type import JobType, Submission
+    from brokerjobs.ledger.database import AsyncLedgerConnection, Fetch, Query
+
+P = TypeVar("P")
+T = TypeVar("T")
+AnyJobType: TypeAlias = "JobType[Any, Any]"
+# An expected answer is a value: the group commit itself would ask for ever.
+Answer: TypeAlias = "Submitted | LedgerUnavailable"
+Group: TypeAlias = "GroupCommit[NewJob, Answer]"
+
+_FIRST_PAUSE_SECONDS: Final = 0.05
+_LONGEST_PAUSE_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roads:
+    """What submissions go through: a connection for single ones, one for many, and the announcer behind them."""
+
+    singles: AsyncLedgerConnection
+    many: AsyncLedgerConnection
+    announcer: Announcer
+    patience_seconds: float
+
+
+class Submitter:
+    """Submits in the name of one submitter; `start` starts the loops of its group commits, and owns them.
+
+    Raises LedgerUnavailable when the ledger has given no answer for `patience_seconds`: the job may then exist or not.
+    """
+
+    def __init__(self, roads: Roads, submitted_by: str, start: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+        self._roads = roads
+        self._submitted_by = submitted_by
+        self._start = start
+        self._groups: dict[AnyJobType, Group] = {}
+        self._open: set[asyncio.Future[Answer]] = set()
+
+    async def one(self, job_type: JobType[P, Any], submission: Submission[P]) -> Accepted:
+        """Submits one job in the next commit of its type."""
+        job = new_job(job_type, submission)
+        answer = await self._committed(job_type, job)
+        if isinstance(answer, LedgerUnavailable):
+            raise LedgerUnavailable(str(answer)) from answer
+        return accepted(Asker(job_type, self._submitted_by), job, answer)
+
+    async def many(self, job_type: JobType[P, Any], submissions: Sequence[Submission[P]]) -> list[Accepted]:
+        """Submits all in one transaction, or none if one is refused."""
+        jobs = await new_jobs(job_type, submissions)
+
+        async def work(fetch: Fetch) -> list[Accepted]:
+            return await self._all(job_type, jobs, fetch, announced=True)
+
+        try:
+            made = await self._until_answered(lambda: self._roads.many.in_transaction(work))
+        except DataRefused as error:
+            raise _refused_value(job_type, error) from error
+        self._roads.announcer.announce(one.doorbell for one in made if one.doorbell is not None)
+        return made
+
+    async def one_within(self, within: object, job_type: JobType[P, Any], submission: Submission[P]) -> Accepted:
+        """Submits one job in the caller's transaction, which lives on if it is refused."""
+        job = new_job(job_type, submission)
+        [answer] = await guest.fetch_within(within, self._query(job_type, [job], announced=False))
+        return accepted(Asker(job_type, self._submitted_by), job, answer)
+
+    async def many_within(
+        self, within: object, job_type: JobType[P, Any], submissions: Sequence[Submission[P]]
+    ) -> list[Accepted]:
+        """Submits all in the caller's transaction, or none if one is refused; the transaction lives on."""
+        jobs = await new_jobs(job_type, submissions)
+
+        async def fetch(query: Query[Any], /) -> list[Any]:
+            return await guest.fetch_within(within, query)
+
+        async with guest.guest(within).savepoint():
+            return await self._all(job_type, jobs, fetch, announced=False)
+
+    def close(self) -> None:
+        """Tells those who still wait, once the loops have ended."""
+        for future in self._open:
+            if not future.done():
+                message = "the client was closed while it submitted; await submissions inside its `async with` block"
+                future.set_exception(ConfigurationError(message))
+
+    async def _committed(self, job_type: AnyJobType, job: NewJob) -> Answer:
+        future = (self._groups.get(job_type) or self._new_group(job_type)).ask(job)
+        self._open.add(future)
+        try:
+            return await future
+        except DataRefused as error:
+            raise _refused_value(job_type, error) from error
+        finally:
+            self._open.discard(future)
+
+    def _new_group(self, job_type: AnyJobType) -> Group:
+        async def call(jobs: Sequence[NewJob]) -> Sequence[Answer]:
+            return await self._commit(job_type, jobs)
+
+        group: Group = GroupCommit(call, is_locked=lambda _: False, size=lambda job: len(job.payload))
+        self._groups[job_type] = group
+        self._start(group.run())
+        return group
+
+    async def _commit(self, job_type: AnyJobType, jobs: Sequence[NewJob]) -> Sequence[Answer]:
+        """One commit, and its doorbells behind it: not rung by those who asked, one of whom may have been cancelled."""
+        query = self._query(job_type, by_key(jobs), announced=True)
+        try:
+            rows = await self._until_answered(lambda: self._roads.singles.fetch(query))
+        except LedgerUnavailable as error:
+            return [error] * len(jobs)
+        answers = {row.id: row for row in rows}
+        bells = (doorbell(job_type, job, answers[job.id]) for job in jobs)
+        self._roads.announcer.announce(bell for bell in bells if bell is not None)
+        return [answers[job.id] for job in jobs]
+
+    async def _all(
+        self, job_type: AnyJobType, jobs: Sequence[NewJob], fetch: Fetch, *, announced: bool
+    ) -> list[Accepted]:
+        asker = Asker(job_type, self._submitted_by)
+        places = {job.id: place for place, job in enumerate(jobs)}
+        made: dict[int, Accepted] = {}
+        for batch in batches(by_key(jobs)):
+            answers = await fetch(self._query(job_type, batch, announced=announced))
+            for job, answer in zip(batch, answers, strict=True):
+                place = places[job.id]
+                with placed(place, len(jobs)):
+                    made[place] = accepted(asker, job, answer)
+        return [made[place] for place in range(len(jobs))]
+
+    def _query(self, job_type: AnyJobType, jobs: Sequence[NewJob], *, announced: bool) -> Query[Submitted]:
+        return submit(
+            SubmitBatch(
+                namespace=job_type.namespace,
+                type=job_type.name,
+                submitted_by=self._submitted_by,
+                fingerprint=job_type.fingerprint,
+                observed_at=datetime.now(UTC),
+                announced=announced,
+                jobs=jobs,
+            )
+        )
+
+    async def _until_answered(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Asks again with the same ids while the ledger gives no answer, as long as the patience lasts."""
+        end = time.monotonic() + self._roads.patience_seconds
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                return await ask()
+            except LedgerUnavailable:
+                if time.monotonic() + pause > end:
+                    raise
+                await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+                pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+
+def _refused_value(job_type: AnyJobType, error: DataRefused) -> SubmissionRefused:
+    return SubmissionRefused(f"job type {job_type.name!r}: the ledger refused a value: {error}")
