@@ -72,9 +72,9 @@ class Relayed:
 def relay(candidacy: Candidacy, start_at: str, limit: int) -> Query[Relayed]:
     """Takes messages from the outbox; `start_at` is the mark of the last scan, "0" for all."""
     return Query(
-        "select l.leading, t.kind, t.ticket, t.job_id, t.namespace, t.type, t.route, t.traceparent, t.body,"
-        " t.mark::text from brokerjobs.lead(%s, %s, %s, %s) l(leading)"
-        " left join lateral brokerjobs.outbox_take(%s::xid8, case when l.leading then %s else 0 end) t on true",
+        "select l.leads, t.kind, t.ticket, t.job_id, t.namespace, t.type, t.route, t.traceparent, t.body,"
+        " t.mark::text from brokerjobs.lead(%s, %s, %s, %s) l(leads)"
+        " left join lateral brokerjobs.outbox_take(%s::xid8, case when l.leads then %s else 0 end) t on true",
         [*candidacy.params(), start_at, limit],
         Relayed,
     )
@@ -105,8 +105,8 @@ class Reaped:
 def reap(candidacy: Candidacy, limit: int) -> Query[Reaped]:
     """Gives up attempts whose lease is over; with limit 0 it only keeps the lead, and so the reaper's tick."""
     return Query(
-        "select l.leading, t.job_id, t.attempt_id, t.state, t.until from brokerjobs.lead(%s, %s, %s, %s) l(leading)"
-        " left join lateral brokerjobs.expire(%s, case when l.leading then %s else 0 end) t on true",
+        "select l.leads, t.job_id, t.attempt_id, t.state, t.until from brokerjobs.lead(%s, %s, %s, %s) l(leads)"
+        " left join lateral brokerjobs.expire(%s, case when l.leads then %s else 0 end) t on true",
         [*candidacy.params(), candidacy.process.name, limit],
         Reaped,
     )
@@ -128,8 +128,8 @@ class Scheduled:
 def schedule(candidacy: Candidacy, limit: int) -> Query[Scheduled]:
     """Ends the waiting of jobs that are due, or past their deadline."""
     return Query(
-        "select l.leading, t.job_id, t.state from brokerjobs.lead(%s, %s, %s, %s) l(leading)"
-        " left join lateral brokerjobs.due(case when l.leading then %s else 0 end) t on true",
+        "select l.leads, t.job_id, t.state from brokerjobs.lead(%s, %s, %s, %s) l(leads)"
+        " left join lateral brokerjobs.due(case when l.leads then %s else 0 end) t on true",
         [*candidacy.params(), limit],
         Scheduled,
     )
@@ -146,8 +146,8 @@ class Partitioned:
 def partition(candidacy: Candidacy, months_ahead: int) -> Query[Partitioned]:
     """Makes the event partitions that are missing."""
     return Query(
-        "select l.leading, t.name from brokerjobs.lead(%s, %s, %s, %s) l(leading)"
-        " left join lateral brokerjobs.make_partitions(case when l.leading then %s else -1 end) t(name) on true",
+        "select l.leads, t.name from brokerjobs.lead(%s, %s, %s, %s) l(leads)"
+        " left join lateral brokerjobs.make_partitions(case when l.leads then %s else -1 end) t(name) on true",
         [*candidacy.params(), months_ahead],
         Partitioned,
     )
@@ -169,8 +169,8 @@ class Wanted:
 def wanted_routes(candidacy: Candidacy) -> Query[Wanted]:
     """Routes that are not yet declared at the broker."""
     return Query(
-        "select l.leading, t.name, t.namespace from brokerjobs.lead(%s, %s, %s, %s) l(leading)"
-        " left join brokerjobs.routes_wanted() t on l.leading",
+        "select l.leads, t.name, t.namespace from brokerjobs.lead(%s, %s, %s, %s) l(leads)"
+        " left join brokerjobs.routes_wanted() t on l.leads",
         candidacy.params(),
         Wanted,
     )
