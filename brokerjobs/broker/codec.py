@@ -92,6 +92,8 @@ def decode_doorbell(body: bytes) -> UUID | Malformed:
         return Malformed(f"the body is not JSON ({type(error).__name__})")
     content = cast("dict[str, object]", parsed) if isinstance(parsed, dict) else {}
     match content:
+        case {"v": bool()}:  # which Python takes for an integer
+            return Malformed("the body's version is not a number")
         case {"v": int(version)} if version != VERSION:
             return Malformed(f"the body is of version {version}, this code reads {VERSION}")
         case {"v": int(), "job": str(job)} if len(content) == 2:

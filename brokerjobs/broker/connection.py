@@ -13,7 +13,6 @@ import logging
 import os
 import socket
 from contextlib import asynccontextmanager
-from contextvars import Context
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -31,7 +30,8 @@ from aiormq.exceptions import (
 )
 from yarl import URL
 
-from brokerjobs.broker.frame_decoder import decoding_totally
+from brokerjobs.broker import frame_decoder, library_logs
+from brokerjobs.broker.own_context import apart
 from brokerjobs.errors import BrokerjobsError, BrokerUnavailable, ConfigurationError, PermissionDenied
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Link:
         if number > (self._connection.connection_tune.channel_max or 65535):
             raise BrokerUnavailable(f"{self._where}: all channel numbers of the connection are used up")
         opening = self._connection.channel(number, publisher_confirms=confirms)
-        return cast("aiormq.Channel", await self.answer(_apart(opening)))
+        return cast("aiormq.Channel", await self.answer(opening))
 
     async def answer(self, operation: Awaitable[T]) -> T:
         """Wait at most ten seconds for the broker's answer to `operation`.
@@ -82,7 +82,7 @@ class Link:
         """
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                return await operation
+                return await apart(operation)
         except (ChannelNotFoundEntity, ChannelAccessRefused, ChannelPreconditionFailed):
             raise
         except asyncio.CancelledError as error:
@@ -136,7 +136,7 @@ class Link:
         """End the connection in order within three seconds, else at once."""
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
-                await self._connection.close(ConnectionClosed(200, "closed by this process"))
+                await apart(self._connection.close(ConnectionClosed(200, "closed by this process")))
         except TimeoutError:
             logging.getLogger(__name__).info("%s did not answer to the end of the connection", self._where)
         finally:
@@ -198,7 +198,8 @@ async def open_link(url: str, purpose: str, *, heartbeat: timedelta = HEARTBEAT)
     has the password.
     """
     where = place(url)
-    _quieten_libraries()
+    frame_decoder.install()
+    library_logs.quieten()
     transport = _Transport(heartbeat)
     connecting = aiormq.connect(
         URL(url).update_query(heartbeat=max(1, int(heartbeat.total_seconds()))),
@@ -207,7 +208,7 @@ async def open_link(url: str, purpose: str, *, heartbeat: timedelta = HEARTBEAT)
     )
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
-            return Link(await _apart(connecting), transport.writer, where)
+            return Link(await apart(connecting), transport.writer, where)
     except BaseException as error:
         # Also if this call is cancelled in the moment in which the connection is ready.
         transport.abort()
@@ -240,28 +241,11 @@ def _refusal(error: AMQPError | OSError, where: str) -> BrokerjobsError:
     return BrokerUnavailable(f"{where} cannot be reached ({_words(error)}); is RabbitMQ running there?")
 
 
-async def _apart(operation: Awaitable[T]) -> T:
-    """Run in an empty context, so that the library's tasks do not keep the trace and variables of who came first."""
-
-    async def decoding() -> T:
-        with decoding_totally():
-            return await operation
-
-    return await asyncio.get_running_loop().create_task(decoding(), context=Context())
-
-
 def _reason(closing: asyncio.Future[object]) -> str:
     error = None if closing.cancelled() else closing.exception()
     return "no reason given" if error is None else _words(error)
 
 
 def _words(error: BaseException) -> str:
-    return str(error) or type(error).__name__
-
-
-def _quieten_libraries() -> None:
-    """Keep frames, and so message bodies, out of logs, unless the user has set a level for the library."""
-    for name in ("aiormq", "aio_pika"):
-        logger = logging.getLogger(name)
-        if logger.level == logging.NOTSET:
-            logger.setLevel(logging.WARNING)
+    """Return the broker's own words where there are some, without their number."""
+    return str(error.args[-1]) if isinstance(error, AMQPError) and error.args else str(error) or type(error).__name__

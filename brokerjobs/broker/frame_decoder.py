@@ -6,15 +6,13 @@ connection, the broker delivers the message again, and nothing else is ever hand
 delivery limit: 1 212 connections in 8 s).
 
 aiormq reads frames through one seam, the module function `pamqp.frame.unmarshal`.  It is wrapped once.  The original
-decodes every frame; only if it raises, and only on a connection that was opened inside `decoding_totally`, the frame is
-taken apart here and delivered as `DamagedHeader`.  All other users of aiormq in the process see what they always saw.
+decodes every frame; only if it raises, and only on a connection of ours, the frame is taken apart here and delivered as
+`DamagedHeader`.  All other users of aiormq in the process see what they always saw.
 """
 
 from __future__ import annotations
 
 import struct
-from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -22,6 +20,8 @@ import pamqp.frame
 from pamqp import constants, decode
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
+
+from brokerjobs.broker.own_context import is_ours
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -34,7 +34,6 @@ Unmarshalled: TypeAlias = "tuple[int, int, pamqp.frame.FrameTypes]"
 
 _HEADER_FIXED = struct.Struct(">HHQ")
 _DELIVER = Basic.Deliver.index.to_bytes(4)
-_total: ContextVar[bool] = ContextVar("brokerjobs_decoding_totally", default=False)
 _original = pamqp.frame.unmarshal
 
 
@@ -47,29 +46,19 @@ class DamagedHeader(ContentHeader):
         self.damage = ""
 
 
-@contextmanager
-def decoding_totally() -> Generator[None]:
-    """Let tasks that are started inside decode totally: aiormq starts a connection's reader when it connects."""
-    _wrap_once()
-    token = _total.set(True)
-    try:
-        yield
-    finally:
-        _total.reset(token)
-
-
 @cache
-def _wrap_once() -> None:
+def install() -> None:
+    """Wrap the seam; once for the process."""
     pamqp.frame.unmarshal = _unmarshal
 
 
 def _unmarshal(data_in: bytes) -> Unmarshalled:
-    if len(data_in) > HEADER_LIMIT and data_in[0] == constants.FRAME_HEADER and _total.get():
-        return _save_header(data_in, f"they are {len(data_in)} bytes, at most {HEADER_LIMIT} are decoded")
+    if len(data_in) > HEADER_LIMIT and data_in[0] == constants.FRAME_HEADER and is_ours():
+        return _save_header(data_in)
     try:
         return _original(data_in)
     except Exception:
-        saved = _save(data_in) if _total.get() else None
+        saved = _save(data_in) if is_ours() else None
         if saved is None:
             raise
         return saved
@@ -87,11 +76,12 @@ def _save(data: bytes) -> Unmarshalled | None:
     return None
 
 
-def _save_header(data: bytes, oversized: str = "") -> Unmarshalled:
+def _save_header(data: bytes) -> Unmarshalled:
     payload = data[constants.FRAME_HEADER_SIZE : -1]
     header = DamagedHeader(payload)
     header.class_id, header.weight, header.body_size = _HEADER_FIXED.unpack_from(payload)
-    header.damage = oversized or "; ".join(_set_properties(header.properties, payload[_HEADER_FIXED.size :]))[:300]
+    damages = _set_properties(header.properties, payload[_HEADER_FIXED.size :])
+    header.damage = "; ".join(damages)[:300] or f"they are {len(payload)} bytes"
     return len(data), _channel(data), header
 
 
@@ -103,6 +93,9 @@ def _set_properties(properties: Basic.Properties, data: bytes) -> Generator[str]
             if flags & properties.flags[name]:
                 kind = properties.amqp_type(name)
                 value, data = _split(kind, data)
+                if len(value) > HEADER_LIMIT:
+                    yield f"{name} ({len(value)} bytes, at most {HEADER_LIMIT} are decoded)"
+                    continue
                 try:
                     setattr(properties, name, decode.by_type(value, kind)[1])
                 except Exception as error:  # noqa: BLE001  # whatever it is, this property is damaged and the next not

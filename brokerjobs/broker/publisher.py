@@ -46,7 +46,7 @@ class Publisher:
         self._channels: dict[str, Channel] = {}
         self._opening = asyncio.Lock()
         self._closed = False
-        self._trouble = ""
+        self._trouble: dict[str, str] = {}
 
     async def publish(self, messages: Sequence[Outgoing]) -> list[PublishOutcome]:
         """Publish all within the time limit, and return the outcomes in the same order.
@@ -66,7 +66,8 @@ class Publisher:
                     for exchange, batch in by_exchange.items():
                         group.create_task(self._publish_to(exchange, batch, outcomes))
         except TimeoutError:
-            self._say("the broker has not answered within the time limit")
+            for exchange in by_exchange:
+                self._say(exchange, f"the broker has not answered within {self._time_limit_seconds:g} s")
         return [outcomes[message.message_id] for message in messages]
 
     async def close(self) -> None:
@@ -87,9 +88,9 @@ class Publisher:
             finally:
                 outcomes |= confirms.outcomes()
         except (BrokerjobsError, ChannelClosed) as error:
-            self._say(str(error))
+            self._say(exchange, str(error))
         else:
-            self._say(f"exchange {exchange!r}: {trouble}" if (trouble := confirms.trouble()) else "")
+            self._say(exchange, confirms.trouble())
 
     async def _channel_of(self, exchange: str) -> tuple[Link, Channel]:
         async with self._opening:
@@ -104,8 +105,8 @@ class Publisher:
                 self._channels[exchange] = channel = await link.channel(confirms=True)
             return link, channel
 
-    def _say(self, trouble: str) -> None:
-        """Log what is wrong when that changes, not at each call."""
-        if trouble and trouble != self._trouble:
-            _log.warning("publishing: %s", trouble)
-        self._trouble = trouble
+    def _say(self, exchange: str, trouble: str) -> None:
+        """Log what is wrong with publishing to an exchange when that changes, not at each call."""
+        if trouble and trouble != self._trouble.get(exchange):
+            _log.warning("publishing to exchange %r: %s", exchange, trouble)
+        self._trouble[exchange] = trouble

@@ -1,0 +1,207 @@
+"""What a broker can do to us that costs time and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from brokerjobs.broker import names
+from brokerjobs.broker.protocol import PublishOutcome
+from brokerjobs.broker.publisher import Publisher
+from tests.broker import raw
+from tests.broker.inbox import Inbox, ring, rings
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from brokerjobs.servers.rabbitmq import PrivateRabbitMQ
+    from tests.broker.conftest import InboxFactory
+
+CONFIRMED, UNKNOWN = PublishOutcome.CONFIRMED, PublishOutcome.UNKNOWN
+
+
+async def ctl(node: PrivateRabbitMQ, *arguments: str) -> str:
+    return await asyncio.to_thread(node.ctl, *arguments)
+
+
+async def confirmed(publisher: Publisher, route: str) -> None:
+    """Publish until one is confirmed."""
+
+    async def is_confirmed() -> bool:
+        return await publisher.publish([ring(route)]) == [CONFIRMED]
+
+    await eventually(is_confirmed, 20.0)
+
+
+async def test_connections__that_are_closed_are_made_anew(
+    node: PrivateRabbitMQ, node_route: str, node_publisher: Publisher, inbox: InboxFactory
+) -> None:
+    await node_publisher.publish(rings(node_route, 3))
+    received = await inbox(node_route, url=node.url)
+    old = await received.has(3)
+
+    await ctl(node, "close_all_connections", "enough")
+
+    new = (await received.has(6))[3:]
+    assert {delivery.ticket for delivery in new} == {delivery.ticket for delivery in old}
+    assert all(delivery.redelivered for delivery in new)
+    await confirmed(node_publisher, node_route)
+
+
+async def test_ack__is_never_sent_on_another_channel(
+    node: PrivateRabbitMQ, node_route: str, node_publisher: Publisher, inbox: InboxFactory
+) -> None:
+    await node_publisher.publish(rings(node_route, 3))
+    received = await inbox(node_route, url=node.url)
+    old = await received.has(3)
+    await ctl(node, "close_all_connections", "enough")
+    new = (await received.has(6))[3:]
+    assert [delivery.tag for delivery in new] == [delivery.tag for delivery in old], "only the generation differs"
+
+    assert received.consumer.ack([*old, new[0]]) == old
+    assert not received.consumer.reject(old[2])
+    assert await received.consumer.flush()
+
+    await received.consumer.close()
+    assert await raw.messages_in(node.url, node_route) == 2
+
+
+async def test_broker__that_stops_and_starts_is_used_again(
+    node: PrivateRabbitMQ, node_route: str, node_publisher: Publisher, inbox: InboxFactory
+) -> None:
+    received = await inbox(node_route, url=node.url)
+    await received.consumes(node_route)
+    assert await node_publisher.publish([ring(node_route)]) == [CONFIRMED]
+    await received.has(1)
+
+    await asyncio.to_thread(node.stop_app)
+    try:
+        assert await node_publisher.publish(rings(node_route, 2)) == [UNKNOWN, UNKNOWN]
+        assert received.consumer.consuming == frozenset()
+        assert received.consumer.ack(received.deliveries) == received.deliveries
+        assert not await received.consumer.flush()
+    finally:
+        await asyncio.to_thread(node.start_app)
+
+    await received.consumes(node_route, within_seconds=30.0)
+    await confirmed(node_publisher, node_route)
+    assert {delivery.redelivered for delivery in (await received.has(3))[1:]} == {True, False}
+
+
+async def test_broker__that_stands_still_is_noticed_by_its_heartbeat(
+    node: PrivateRabbitMQ, node_route: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It answers nothing and closes nothing; aiormq gives up after three times (heartbeat + 1 s)."""
+    second = timedelta(seconds=1)
+    publisher = Publisher(node.url, time_limit=second, heartbeat=second)
+    assert await publisher.publish([ring(node_route)]) == [CONFIRMED]
+    async with Inbox(node.url, {node_route: 5}, heartbeat=second) as received:
+        await received.has(1)
+        os.kill(node.pid, signal.SIGSTOP)
+        try:
+            await received.consumes()
+            assert await publisher.publish([ring(node_route)]) == [UNKNOWN]
+        finally:
+            os.kill(node.pid, signal.SIGCONT)
+
+        await received.consumes(node_route)
+        assert (await received.has(2))[1].redelivered
+    assert "has closed the connection" in caplog.text
+    await confirmed(publisher, node_route)
+    await publisher.close()
+
+
+async def test_channel__that_the_broker_closes_costs_a_redelivery(
+    node: PrivateRabbitMQ, node_route: str, node_publisher: Publisher, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A delivery that is not settled within the broker's consumer time-out."""
+    await ctl(node, "eval", "[application:set_env(rabbit, K, 500) || K <- [consumer_timeout, channel_tick_interval]].")
+    try:
+        await node_publisher.publish([ring(node_route)])
+        async with Inbox(node.url, {node_route: 5}) as received:
+            (old,) = await received.has(1)
+            new = (await received.has(2))[1]
+            assert received.consumer.ack([old, new]) == [old]
+            assert await received.consumer.flush()
+    finally:
+        await ctl(node, "eval", "application:set_env(rabbit, consumer_timeout, 1800000).")
+        await ctl(node, "eval", "application:set_env(rabbit, channel_tick_interval, 60000).")
+    assert "timed out" in caplog.text
+    assert await raw.messages_in(node.url, node_route) == 0
+
+
+@asynccontextmanager
+async def memory_alarm(node: PrivateRabbitMQ) -> AsyncGenerator[None]:
+    await ctl(node, "set_vm_memory_high_watermark", "0")
+    try:
+        yield
+    finally:
+        await ctl(node, "set_vm_memory_high_watermark", "0.4")
+
+
+async def test_publish__under_a_memory_alarm_is_unknown_within_its_time_limit(
+    node: PrivateRabbitMQ, node_route: str
+) -> None:
+    publisher = Publisher(node.url, time_limit=timedelta(seconds=1))
+    assert await publisher.publish([ring(node_route)]) == [CONFIRMED]
+
+    async with memory_alarm(node):
+        for _ in range(3):
+            started = time.monotonic()
+            assert await publisher.publish(rings(node_route, 20)) == [UNKNOWN] * 20
+            assert time.monotonic() - started < 3.0
+        connections = await ctl(node, "list_connections", "client_properties")
+        assert connections.count("brokerjobs publisher") == 1, "it waits on the connection that it has"
+
+    await confirmed(publisher, node_route)
+    # Only the first of the three was written to the blocked connection.
+    await raw.comes_to_hold(node.url, node_route, 22)
+    await publisher.close()
+
+
+async def test_consumer__goes_on_under_a_memory_alarm(
+    node: PrivateRabbitMQ, node_route: str, node_publisher: Publisher, inbox: InboxFactory
+) -> None:
+    """An alarm blocks who publishes; so nothing is ever published on the connection that consumes."""
+    await node_publisher.publish(rings(node_route, 5))
+    received = await inbox(node_route, url=node.url, prefetch=1)
+
+    async with memory_alarm(node):
+        for count in range(1, 6):
+            deliveries = await received.has(count)
+            assert received.consumer.ack(deliveries[-1:]) == []
+        assert await received.consumer.flush()
+
+
+async def test_delivery_limit__sends_what_comes_again_and_again_to_quarantine(
+    node: PrivateRabbitMQ, node_route: str, node_publisher: Publisher, inbox: InboxFactory
+) -> None:
+    await node_publisher.publish([ring(node_route)])
+    for _ in range(21):
+        received = await inbox(node_route, url=node.url)
+        await received.has(1)
+        await received.consumer.close()
+
+    await raw.comes_to_hold(node.url, names.quarantine_queue(names.namespace_of(node_route)), 1)
+    assert await raw.messages_in(node.url, node_route) == 0
+
+
+async def test_publisher__that_is_cancelled_leaves_a_working_connection(
+    node: PrivateRabbitMQ, node_route: str, node_publisher: Publisher
+) -> None:
+    for _ in range(20):
+        publishing = asyncio.create_task(node_publisher.publish(rings(node_route, 50)))
+        await asyncio.sleep(0)
+        publishing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await publishing
+
+    assert await node_publisher.publish([ring(node_route)]) == [CONFIRMED]
