@@ -110,10 +110,21 @@ create function refuse_change() returns trigger language plpgsql as $$
 begin
   raise exception '% %: what is recorded is never changed', tg_table_name, to_jsonb(old) using errcode = 'BJ004', hint = tg_name;
 end $$;
+-- The moves of contracts section 1, as in rules/states.py. WHEN lets the usual moves pass without a call.
+create function refuse_forbidden_move() returns trigger language plpgsql as $$
+begin
+  if new.fencing_number >= old.fencing_number and new.number >= old.number and (
+      old.state = 'failed' and new.state in ('failed', 'queued', 'succeeded')
+      or old.state = 'review' and new.state in ('review', 'queued', 'succeeded', 'failed', 'cancelled')) then
+    return new;
+  end if;
+  raise exception 'job % may not go from % to %, nor count back, nor change once it has ended', old.job_id, old.state, new.state
+    using errcode = 'BJ004';
+end $$;
 create trigger job_state_forbidden_move before update on job_state for each row
-  when (old.state in ('succeeded', 'cancelled') and new.state <> old.state
+  when (old.state not in ('queued', 'running') or old.state = 'queued' and new.state = 'review'
         or new.fencing_number < old.fencing_number or new.number < old.number)
-  execute function refuse_change();
+  execute function refuse_forbidden_move();
 
 -- One try by one worker. Two facts, each written once: closed (by the ledger) and reported (by its worker).
 create table attempt (

@@ -1,0 +1,48 @@
+"""Ledgers with a clock of their own: `ledger` shares its module's database, `own_ledger` has one to itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.ledger.ledger_clock import LedgerClock
+from tests.ledger.ledger_driver import Doors, Ledger, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.databases import Database, Databases
+
+
+@pytest.fixture(scope="module")
+def doors(databases: Databases) -> Iterator[Doors]:
+    """One ledger for the tests of a module: jobs do not meet, and each test has its own namespace."""
+    made = databases.with_ledger()
+    opened = Doors(made)
+    yield opened
+    opened.close()
+    databases.drop(made)
+
+
+@pytest.fixture(scope="module")
+def shared_clock(doors: Doors) -> Iterator[LedgerClock]:
+    """Its clock, which only moves forward."""
+    with doors.connect("owner") as owner:
+        yield LedgerClock(owner)
+
+
+@pytest.fixture
+def ledger(doors: Doors, shared_clock: LedgerClock, namespace: str) -> Iterator[Ledger]:
+    """A driver of the module's ledger, in a namespace of the test's own."""
+    with Ledger(doors, shared_clock, Place(namespace)) as driver:
+        yield driver
+
+
+@pytest.fixture
+def own_ledger(database: Database, namespace: str) -> Iterator[Ledger]:
+    """A driver of a ledger that no other test uses."""
+    doors = Doors(database)
+    with doors.connect("owner") as owner, Ledger(doors, LedgerClock(owner), Place(namespace)) as driver:
+        yield driver
+    doors.close()

@@ -1,0 +1,346 @@
+"""A small typed driver over the ledger's calls: one method a call, one connection a caller, roles as in production.
+
+    job = ledger.submit()
+    first = ledger.worker.take(job)
+    ledger.clock.advance(31)
+    ledger.coordinator.expire()
+    assert ledger.worker.complete(first).verdict == "accepted"
+
+A caller is in autocommit; `begin`, `commit` and `rollback` hold a transaction open around calls.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, LiteralString, Self, TypeVar
+from uuid import UUID, uuid4
+
+import psycopg
+from psycopg.rows import args_row
+from uuid_utils.compat import uuid7
+
+from brokerjobs.ledger import calls, inquiries, ticks
+from brokerjobs.rules.retries import RetryPolicy
+from brokerjobs.rules.terms import Terms
+from tests.ledger.ledger_clock import LedgerClock
+from tests.ledger.ledger_rows import LedgerRows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+    from types import TracebackType
+
+    from brokerjobs.ledger.calls import Holding
+    from brokerjobs.ledger.database import Query
+    from tests.databases import Database
+
+Row = TypeVar("Row")
+RESULT = {"done": True}
+TEMPORARY = {"class": "temporary", "classified": True, "type": "TemporaryFailure", "message": "try again"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a namespace's jobs are: what callers need to know of it."""
+
+    namespace: str
+    types: tuple[str, ...] = ("work", "once")
+
+    def route(self, queue: str = "default") -> str:
+        """The route of a queue."""
+        return f"{self.namespace}.q.{queue}"
+
+
+@dataclass(slots=True)
+class Caller:
+    """One process with a login of one role."""
+
+    connection: psycopg.Connection
+    place: Place
+    clock: LedgerClock
+    process: calls.ProcessIdentity = field(
+        default_factory=lambda: calls.ProcessIdentity(uuid4(), f"w-{uuid4().hex[:6]}", "host", 1)
+    )
+
+    def fetch(self, query: Query[Row]) -> list[Row]:
+        """Runs one query; driver errors come as they are."""
+        with self.connection.cursor(row_factory=args_row(query.row)) as cursor:
+            cursor.execute(query.sql, query.params)
+            return cursor.fetchall()
+
+    def sql(self, query: LiteralString, *params: Any) -> list[tuple[Any, ...]]:
+        """Runs plain SQL, as a program in another language would."""
+        cursor = self.connection.execute(query, params)
+        return cursor.fetchall() if cursor.description else []
+
+    def begin(self, isolation: LiteralString = "read committed") -> None:
+        """Opens a transaction around the calls that follow."""
+        self.sql("begin isolation level " + isolation)
+
+    def commit(self) -> None:
+        """Commits it."""
+        self.sql("commit")
+
+    def rollback(self) -> None:
+        """Rolls it back."""
+        self.sql("rollback")
+
+    # A worker's calls.
+
+    def claim(self, job: UUID, attempt: UUID | None = None, **other: Any) -> calls.Claimed:
+        """Claims one job; `other`: types, namespace, route, ticket, redelivered."""
+        (answer,) = self.claim_all([(job, attempt or uuid7())], **other)
+        return answer
+
+    def claim_all(
+        self,
+        wanted: Sequence[tuple[UUID, UUID]],
+        *,
+        types: Sequence[str] | None = None,
+        namespace: str | None = None,
+        route: str | None = None,
+        ticket: UUID | None = None,
+        redelivered: bool = False,
+    ) -> list[calls.Claimed]:
+        """Claims jobs in one batch, each with the id of its attempt."""
+        route = route or self.place.route()
+        requests = [
+            calls.ClaimRequest(job, attempt, route, ticket or uuid4(), redelivered, self.clock.now)
+            for job, attempt in wanted
+        ]
+        namespace = namespace or self.place.namespace
+        return self.fetch(calls.claim(self.process, namespace, types or self.place.types, requests))
+
+    def take(self, job: UUID) -> Holding:
+        """Claims one job, which must be granted."""
+        answer = self.claim(job)
+        assert answer.verdict == "granted", answer
+        return holding_of(answer)
+
+    def start(self, holding: Holding) -> str:
+        """Commits a start."""
+        return self.fetch(calls.start([holding], [self.clock.now]))[0].verdict
+
+    def renew(self, holding: Holding, started_at: datetime | None = None) -> calls.Renewed:
+        """Renews one lease."""
+        return self.fetch(calls.renew([holding], [started_at]))[0]
+
+    def complete(self, holding: Holding, result: Any = RESULT, **other: Any) -> calls.Reported:
+        """Reports a result."""
+        return self.fetch(calls.complete([self.report(holding, result, **other)]))[0]
+
+    def fail(self, holding: Holding, failure: Mapping[str, Any] = TEMPORARY, **other: Any) -> calls.Reported:
+        """Reports a failure."""
+        return self.fetch(calls.fail([self.report(holding, failure, **other)]))[0]
+
+    def release(self, holding: Holding, why: str = "drain", **failure: Any) -> calls.Reported:
+        """Gives an attempt back; a snooze and a "not here" count as classified, as the worker says it."""
+        body = {"why": why, "classified": why in {"snooze", "not_here"}, **failure}
+        return self.fetch(calls.release([self.report(holding, body)]))[0]
+
+    def snooze(self, holding: Holding, seconds: float) -> calls.Reported:
+        """Gives an attempt back for so many seconds, as its handler wished."""
+        return self.release(holding, "snooze", until=self.clock.after(seconds).isoformat())
+
+    def report(self, holding: Holding, body: Any, **other: Any) -> calls.Report:
+        """A report of this caller; observed now."""
+        return calls.Report(holding, json.dumps(body), **{"observed_at": self.clock.now, "started_at": None, **other})
+
+    def asked(self, holding: Holding) -> calls.Asked:
+        """Asks whether an attempt has reported."""
+        return self.fetch(calls.asked(holding))[0]
+
+    def hand_back(self, *jobs: UUID) -> int:
+        """Gives unclaimed deliveries back."""
+        return self.fetch(calls.hand_back(self.process.name, jobs))[0].count
+
+    def fence_v1(self, holding: Holding) -> None:
+        """Raises unless the attempt is the running one."""
+        self.sql("select brokerjobs.fence_v1(%s, %s, %s)", *_place_of(holding))
+
+    def complete_v1(self, holding: Holding, result: Any = RESULT) -> bool:
+        """Accepts a result in this caller's transaction; answers whether it was late."""
+        text = json.dumps(result)
+        return bool(self.sql("select brokerjobs.complete_v1(%s, %s, %s, %s::jsonb)", *_place_of(holding), text)[0][0])
+
+    # A coordinator's.
+
+    def expire(self, limit: int = 1000) -> dict[UUID, calls.Expired]:
+        """Gives up attempts whose lease is over; by job."""
+        return {row.job_id: row for row in self.fetch(calls.expire(self.process, limit))}
+
+    def due(self, limit: int = 1000) -> dict[UUID, str]:
+        """Ends the waiting of jobs that are due; the state of each by job."""
+        return {row.job_id: row.state for row in self.fetch(calls.due(limit))}
+
+    def outbox_take(self, mark: str = "0", limit: int = 1000) -> tuple[list[calls.Taken], str]:
+        """Takes messages from the outbox; with the mark for the next scan."""
+        *messages, last = self.fetch(calls.outbox_take(mark, limit))
+        assert last.kind == "mark"
+        assert last.mark is not None
+        return messages, last.mark
+
+    def outbox_done(self, *tickets: UUID) -> None:
+        """Marks messages as published."""
+        self.fetch(calls.outbox_done(tickets))
+
+    def outbox_refused(self, *tickets: UUID) -> None:
+        """Gives back messages that the broker refused."""
+        self.fetch(ticks.outbox_refused(tickets))
+
+    def lead(self, service: str, seconds: float = 4) -> bool:
+        """Takes or keeps the lead."""
+        return self.fetch(calls.lead(service, self.process, seconds))[0].leading
+
+    # A producer's.
+
+    def cancel(self, job: UUID, reason: str = "not wanted any more") -> inquiries.Cancelled:
+        """Cancels a job."""
+        return self.fetch(inquiries.cancel(job, "tester", reason))[0]
+
+    def record(self, job: UUID) -> dict[str, Any]:
+        """The record of a job."""
+        record = self.fetch(inquiries.record(job))[0].record
+        assert record is not None
+        return record
+
+
+def holding_of(answer: calls.Claimed) -> Holding:
+    """What a granted claim lets its worker hold."""
+    return calls.Holding(answer.job_id, answer.attempt_id, answer.fencing_number)
+
+
+def _place_of(holding: Holding) -> tuple[UUID, UUID, int]:
+    return holding.job_id, holding.attempt_id, holding.fencing_number
+
+
+class Doors:
+    """Connections to one database, kept for the tests that follow: logging in takes longer than most tests."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._idle: dict[str, list[psycopg.Connection]] = {}
+
+    def connect(self, kind: str) -> psycopg.Connection:
+        """A connection of a role's login, or the owner's, in autocommit."""
+        idle = self._idle.setdefault(kind, [])
+        return idle.pop() if idle else psycopg.connect(getattr(self.database, f"{kind}_url"), autocommit=True)
+
+    def give_back(self, kind: str, connection: psycopg.Connection) -> None:
+        """Keeps a connection that is as good as new."""
+        if connection.closed or connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            connection.close()
+        else:
+            self._idle[kind].append(connection)
+
+    def close(self) -> None:
+        """Closes those that are kept."""
+        for idle in self._idle.values():
+            for connection in idle:
+                connection.close()
+
+
+class Ledger:
+    """A test's ledger: a caller of each role, the clock, what is written, and the two job types `work` and `once`."""
+
+    def __init__(self, doors: Doors, clock: LedgerClock, place: Place) -> None:
+        self.clock = clock
+        self.place = place
+        self._doors = doors
+        self._opened: list[tuple[str, psycopg.Connection]] = []
+        self.owner = self.open("owner").connection
+        self.rows = LedgerRows(self.owner)
+        self.worker = self.open("worker")
+        self.producer = self.open("producer")
+        self.coordinator = self.open("coordinator")
+        self.declare("work")
+        self.declare("once", repeatable=False)
+
+    def open(self, kind: str = "worker") -> Caller:
+        """One more caller."""
+        connection = self._doors.connect(kind)
+        self._opened.append((kind, connection))
+        return Caller(connection, self.place, self.clock)
+
+    def declare(self, name: str, *, change: bool = True, **terms: Any) -> calls.Registered:
+        """Registers a job type; terms as in `Terms`, those of the retry policy beside them."""
+        retry = {key: terms.pop(key) for key in list(terms) if key in RetryPolicy.__dataclass_fields__}
+        wanted = Terms(**{"repeatable": True, **terms}, retry=RetryPolicy(**retry))
+        data = {"name": name, **wanted.as_data(), "fingerprint": "f" * 64}
+        return self.worker.fetch(calls.register_types(self.place.namespace, [data], change=change))[0]
+
+    def submit(
+        self,
+        kind: str = "work",
+        *,
+        not_before: timedelta | None = None,
+        deadline: float | None = None,
+        rung: bool = False,
+        by: Caller | None = None,
+    ) -> UUID:
+        """Submits one job, which must be created; `deadline` in seconds; `rung`: its doorbell is published."""
+        answer = self.submit_all([new_job(not_before=not_before, deadline=deadline)], kind, by=by)[0]
+        assert answer.verdict == "created", answer
+        if rung and answer.ticket is not None:
+            self.coordinator.outbox_done(answer.ticket)
+        return answer.id
+
+    def submit_all(
+        self,
+        jobs: Sequence[inquiries.NewJob],
+        kind: str = "work",
+        *,
+        by: Caller | None = None,
+        announced: bool = False,
+        namespace: str | None = None,
+    ) -> list[inquiries.Submitted]:
+        """Submits jobs in one batch."""
+        batch = inquiries.SubmitBatch(
+            namespace or self.place.namespace, kind, "tester", "f" * 64, self.clock.now, announced, jobs
+        )
+        return (by or self.producer).fetch(inquiries.submit(batch))
+
+    def lose(self, holding: Holding) -> calls.Expired:
+        """Lets the lease of a running attempt run out and has it given up."""
+        state = self.rows.state(holding.job_id)
+        assert state.lease_until is not None
+        self.clock.set(state.lease_until)
+        return self.coordinator.expire()[holding.job_id]
+
+    def ring_again(self, job: UUID) -> None:
+        """Lets the waiting of a queued job end."""
+        until = self.rows.state(job).wait_until
+        assert until is not None
+        self.clock.set(max(until, self.clock.now))
+        self.coordinator.due()
+
+    def close(self) -> None:
+        """Gives all connections back."""
+        for kind, connection in self._opened:
+            self._doors.give_back(kind, connection)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def new_job(
+    payload: Any = None,
+    *,
+    key: str | None = None,
+    tags: Mapping[str, str] | None = None,
+    not_before: datetime | timedelta | None = None,
+    deadline: datetime | timedelta | float | None = None,
+    job_id: UUID | None = None,
+) -> inquiries.NewJob:
+    """One submission; a deadline that is a number counts in seconds."""
+    if isinstance(deadline, (int, float)):
+        deadline = timedelta(seconds=deadline)
+    text = json.dumps({} if payload is None else payload)
+    return inquiries.NewJob(job_id or uuid7(), text, key, tags or {}, not_before, deadline, None)

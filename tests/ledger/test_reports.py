@@ -1,0 +1,446 @@
+"""Rule R1 and R6: what becomes of a report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+
+from brokerjobs.ledger.calls import Holding
+from tests.ledger.ledger_driver import RESULT, TEMPORARY, Caller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from brokerjobs.ledger.calls import Reported
+    from tests.ledger.ledger_driver import Ledger
+
+LATER = {"done": "later"}
+
+
+def test_complete__accepts_the_running_attempt(ledger: Ledger) -> None:
+    holding = ledger.worker.take(ledger.submit())
+    observed = ledger.clock.after(-3)
+    ledger.clock.advance(1)
+
+    answer = ledger.worker.complete(holding, observed_at=observed, renewals=2, smallest_margin_seconds=1.5)
+
+    state, attempt = ledger.rows.state(holding.job_id), ledger.rows.attempt(holding.attempt_id)
+    assert (answer.verdict, answer.reason, answer.late, answer.state) == ("accepted", None, False, "succeeded")
+    assert (state.state, state.accepted_attempt_id, state.reported) == ("succeeded", holding.attempt_id, True)
+    assert (attempt.closed_as, attempt.reported_as, attempt.verdict, attempt.late) == ("completed",) * 2 + ("accepted", False)
+    assert (attempt.reported_at, attempt.observed_reported_at) == (ledger.clock.now, observed)
+    assert (attempt.result, attempt.renewals, attempt.shown) == (RESULT, 2, "completed")
+
+
+def test_complete__is_late_past_its_lease_while_nobody_gave_it_up(ledger: Ledger) -> None:
+    holding = ledger.worker.take(ledger.submit())
+    ledger.clock.advance(31)
+
+    answer = ledger.worker.complete(holding)
+
+    assert (answer.verdict, answer.late, answer.state) == ("accepted", True, "succeeded")
+    assert ledger.rows.attempt(holding.attempt_id).closed_as == "completed"
+
+
+def test_complete__is_accepted_late_while_the_job_waits_for_its_retry(ledger: Ledger) -> None:
+    holding = ledger.worker.take(ledger.submit())
+    ledger.lose(holding)
+
+    answer = ledger.worker.complete(holding)
+
+    attempt = ledger.rows.attempt(holding.attempt_id)
+    assert (answer.verdict, answer.late, answer.state) == ("accepted", True, "succeeded")
+    assert (attempt.closed_as, attempt.shown, attempt.late) == ("timed_out", "completed", True)
+    assert ledger.rows.events(holding.job_id)[-1].detail == {"late": True}
+
+
+def test_complete__is_accepted_late_while_the_next_doorbell_is_in_the_outbox(ledger: Ledger) -> None:
+    job = ledger.submit(rung=True)
+    holding = ledger.worker.take(job)
+    ledger.lose(holding)
+    ledger.ring_again(job)
+    assert ledger.rows.state(job).waiting == "delivery"
+    (ring,) = ledger.rows.outbox(job)
+
+    assert ledger.worker.complete(holding).late is True
+    assert ledger.worker.claim(job, ticket=ring.ticket).verdict == "finished"
+
+
+def test_complete__is_accepted_late_while_the_next_delivery_is_in_flight(ledger: Ledger) -> None:
+    job = ledger.submit(rung=True)
+    holding = ledger.worker.take(job)
+    ledger.lose(holding)
+    ledger.ring_again(job)
+    (ring,) = ledger.rows.outbox(job)
+    ledger.coordinator.outbox_done(ring.ticket)
+    assert ledger.rows.state(job).rung_at == ledger.clock.now
+
+    assert ledger.worker.complete(holding).verdict == "accepted"
+    assert ledger.open().claim(job, ticket=ring.ticket, redelivered=True).verdict == "finished"
+    assert ledger.rows.state(job).accepted_attempt_id == holding.attempt_id
+
+
+def test_complete__is_accepted_late_from_review_and_closes_it(ledger: Ledger) -> None:
+    holding = ledger.worker.take(ledger.submit("once"))
+    ledger.worker.start(holding)
+    assert ledger.lose(holding).state == "review"
+
+    answer = ledger.worker.complete(holding)
+
+    (review,) = ledger.rows.reviews(holding.job_id)
+    assert (answer.verdict, answer.late, answer.state) == ("accepted", True, "succeeded")
+    assert (review.closed_as, review.closed_by, review.closed_at) == ("succeeded", "late success", ledger.clock.now)
+
+
+def test_complete__after_a_newer_claim_is_kept_and_refused(ledger: Ledger) -> None:
+    job = ledger.submit()
+    first = ledger.worker.take(job)
+    ledger.lose(first)
+    ledger.ring_again(job)
+    second = ledger.worker.take(job)
+    observed = ledger.clock.after(-60)
+
+    answer = ledger.worker.complete(first, LATER, observed_at=observed)
+
+    kept = ledger.rows.attempt(first.attempt_id)
+    assert (answer.verdict, answer.reason, answer.late) == ("rejected", "newer_attempt", True)
+    assert (kept.result, kept.reported_at, kept.observed_reported_at) == (LATER, ledger.clock.now, observed)
+    assert (kept.verdict, kept.verdict_reason, kept.shown) == ("rejected", "newer_attempt", "rejected_stale")
+    assert ledger.rows.state(job).attempt_id == second.attempt_id
+    assert ledger.worker.complete(second).verdict == "accepted"
+
+
+def _succeeded(ledger: Ledger) -> tuple[Holding, str]:
+    job = ledger.submit()
+    first = ledger.worker.take(job)
+    ledger.lose(first)
+    ledger.ring_again(job)
+    ledger.worker.complete(ledger.worker.take(job))
+    return first, "succeeded"
+
+
+def _failed(ledger: Ledger) -> tuple[Holding, str]:
+    job = ledger.submit()
+    first = ledger.worker.take(job)
+    ledger.lose(first)
+    ledger.ring_again(job)
+    ledger.worker.fail(ledger.worker.take(job), {"class": "invalid", "classified": True, "message": "no"})
+    return first, "failed"
+
+
+def _cancelled(ledger: Ledger) -> tuple[Holding, str]:
+    job = ledger.submit()
+    first = ledger.worker.take(job)
+    ledger.lose(first)
+    ledger.producer.cancel(job)
+    return first, "cancelled"
+
+
+@pytest.mark.parametrize("ended", [_succeeded, _failed, _cancelled])
+@pytest.mark.parametrize("report", [Caller.complete, Caller.fail, Caller.release])
+def test_reports__of_a_finished_job_are_rejected(
+    ledger: Ledger, ended: Callable[[Ledger], tuple[Holding, str]], report: Callable[[Caller, Holding], Reported]
+) -> None:
+    holding, state = ended(ledger)
+    before = ledger.rows.state(holding.job_id)
+
+    answer = report(ledger.worker, holding)
+
+    assert (answer.verdict, answer.reason, answer.state) == ("rejected", f"job_{state}", state)
+    assert ledger.rows.state(holding.job_id) == before
+    assert ledger.rows.attempt(holding.attempt_id).verdict_reason == f"job_{state}"
+
+
+def test_complete__past_the_deadline_is_refused_and_kept(ledger: Ledger) -> None:
+    holding = ledger.worker.take(ledger.submit(deadline=10))
+    ledger.clock.advance(10)
+
+    answer = ledger.worker.complete(holding)
+
+    attempt = ledger.rows.attempt(holding.attempt_id)
+    assert (answer.verdict, answer.reason, answer.late, answer.state) == ("rejected", "deadline", False, "failed")
+    assert (attempt.closed_as, attempt.closed_why, attempt.result) == ("failed", "deadline", RESULT)
+    assert ledger.rows.state(holding.job_id).failure_class == "deadline"
+
+
+def test_complete__after_a_cancel_request_is_refused_and_kept(ledger: Ledger) -> None:
+    holding = ledger.worker.take(ledger.submit())
+    assert ledger.producer.cancel(holding.job_id).verdict == "requested"
+
+    answer = ledger.worker.complete(holding)
+
+    attempt = ledger.rows.attempt(holding.attempt_id)
+    assert (answer.verdict, answer.reason, answer.state) == ("rejected", "job_cancelled", "cancelled")
+    assert (attempt.closed_as, attempt.result, attempt.shown) == ("cancelled", RESULT, "rejected_stale")
+    assert ledger.rows.state(holding.job_id).attempt_id is None
+
+
+@pytest.mark.parametrize("refusal", ["deadline", "job_cancelled"])
+def test_complete__refused_goes_to_review_if_it_cannot_be_repeated(ledger: Ledger, refusal: str) -> None:
+    holding = ledger.worker.take(ledger.submit("once", deadline=10))
+    ledger.worker.start(holding)
+    if refusal == "deadline":
+        ledger.clock.advance(10)
+    else:
+        ledger.producer.cancel(holding.job_id)
+
+    answer = ledger.worker.complete(holding)
+
+    assert (answer.verdict, answer.reason, answer.state) == ("rejected", refusal, "review")
+    assert ledger.rows.attempt(holding.attempt_id).result == RESULT
+    assert [review.closed_at for review in ledger.rows.reviews(holding.job_id)] == [None]
+
+
+@pytest.mark.parametrize("refusal", ["deadline", "job_cancelled"])
+def test_complete__refused_in_review_leaves_it_open(ledger: Ledger, refusal: str) -> None:
+    holding = ledger.worker.take(ledger.submit("once", deadline=40))
+    ledger.worker.start(holding)
+    ledger.lose(holding)
+    if refusal == "deadline":
+        ledger.clock.advance(40)
+    else:
+        assert ledger.producer.cancel(holding.job_id).verdict == "requested"
+
+    answer = ledger.worker.complete(holding)
+
+    assert (answer.verdict, answer.reason, answer.state) == ("rejected", refusal, "review")
+    assert [review.closed_at for review in ledger.rows.reviews(holding.job_id)] == [None]
+
+
+@pytest.mark.parametrize("report", [Caller.complete, Caller.fail, Caller.release])
+@pytest.mark.parametrize("difference", [-1, 1])
+def test_reports__with_another_fencing_number_are_kept_and_change_nothing(
+    ledger: Ledger, report: Callable[[Caller, Holding], Reported], difference: int
+) -> None:
+    holding = ledger.worker.take(ledger.submit())
+    wrong = replace(holding, fencing_number=holding.fencing_number + difference)
+    before = ledger.rows.state(holding.job_id)
+
+    answer = report(ledger.worker, wrong)
+
+    (kept,) = ledger.rows.late_reports(holding.job_id)
+    assert (answer.verdict, answer.reason) == ("rejected", "unknown_attempt")
+    assert (kept.attempt_id, kept.fencing_number, kept.reason) == (holding.attempt_id, wrong.fencing_number, "unknown_attempt")
+    assert ledger.rows.state(holding.job_id) == before
+    assert ledger.rows.attempt(holding.attempt_id).reported_at is None
+
+
+@pytest.mark.parametrize("report", [Caller.complete, Caller.fail, Caller.release])
+def test_reports__without_a_fencing_number_are_kept_and_change_nothing(
+    ledger: Ledger, report: Callable[[Caller, Holding], Reported]
+) -> None:
+    ended = ledger.worker.take(ledger.submit())
+    ledger.lose(ended)
+    ledger.ring_again(ended.job_id)
+    ledger.worker.complete(ledger.worker.take(ended.job_id))
+    without: Any = None
+
+    answer = report(ledger.worker, replace(ended, fencing_number=without))
+
+    assert (answer.verdict, answer.reason) == ("rejected", "unknown_attempt")
+    assert len(ledger.rows.late_reports(ended.job_id)) == 1
+    assert ledger.rows.attempt(ended.attempt_id).reported_at is None
+
+
+@pytest.mark.parametrize("report", [Caller.complete, Caller.fail, Caller.release])
+def test_reports__of_an_attempt_that_the_ledger_does_not_know_are_kept(
+    ledger: Ledger, report: Callable[[Caller, Holding], Reported]
+) -> None:
+    holding = ledger.worker.take(ledger.submit())
+    stranger = replace(holding, attempt_id=uuid4())
+
+    answer = report(ledger.worker, stranger)
+
+    (kept,) = ledger.rows.late_reports(holding.job_id)
+    assert (answer.verdict, answer.reason) == ("rejected", "unknown_attempt")
+    assert (kept.attempt_id, kept.login, kept.received_at) == (
+        stranger.attempt_id, "brokerjobs_test_worker", ledger.clock.now,
+    )
+    assert ledger.worker.complete(holding).verdict == "accepted"
+
+
+@pytest.mark.parametrize("report", [Caller.complete, Caller.fail, Caller.release])
+def test_reports__of_a_job_that_the_ledger_does_not_know_are_kept(
+    ledger: Ledger, report: Callable[[Caller, Holding], Reported]
+) -> None:
+    stranger = Holding(uuid4(), uuid4(), 7)
+
+    answer = report(ledger.worker, stranger)
+
+    (kept,) = ledger.rows.late_reports(stranger.job_id)
+    assert (answer.verdict, answer.reason, answer.state) == ("rejected", "unknown_job", None)
+    assert (kept.attempt_id, kept.fencing_number) == (stranger.attempt_id, 7)
+
+
+def test_reports__after_a_release_are_kept_and_refused(ledger: Ledger) -> None:
+    """A completion that was delayed in the network must not be accepted after the worker gave the attempt back."""
+    holding = ledger.worker.take(ledger.submit())
+    ledger.worker.release(holding)
+    before = ledger.rows.state(holding.job_id)
+
+    answer = ledger.worker.complete(holding)
+
+    (kept,) = ledger.rows.late_reports(holding.job_id)
+    assert (answer.verdict, answer.reason, answer.state) == ("already_reported", "released", "queued")
+    assert (kept.reported_as, kept.result, kept.reason) == ("completed", RESULT, "released")
+    assert ledger.rows.state(holding.job_id) == before
+
+
+def test_reports__that_differ_from_the_first_are_kept_every_time(ledger: Ledger) -> None:
+    holding = ledger.worker.take(ledger.submit())
+    ledger.worker.complete(holding)
+
+    answers = [ledger.worker.complete(holding, LATER), ledger.worker.fail(holding), ledger.worker.release(holding)]
+
+    assert {(answer.verdict, answer.reason) for answer in answers} == {("already_reported", "already_reported")}
+    kept = ledger.rows.late_reports(holding.job_id)
+    assert [row.reported_as for row in kept] == ["completed", "failed", "released"]
+    assert kept[0].result == LATER
+    assert ledger.rows.attempt(holding.attempt_id).result == RESULT
+    assert len(ledger.rows.events(holding.job_id, "second_report")) == 3
+
+
+def test_complete__asked_again_answers_as_before(ledger: Ledger) -> None:
+    job = ledger.submit()
+    holding = ledger.worker.take(job)
+    first = ledger.worker.complete(holding)
+    events = len(ledger.rows.events(job))
+    ledger.clock.advance(100)
+
+    assert ledger.worker.complete(holding) == first
+    assert ledger.open().complete(holding, observed_at=ledger.clock.now) == first
+    assert len(ledger.rows.events(job)) == events
+    assert ledger.rows.late_reports(job) == []
+
+
+def test_fail__asked_again_answers_with_the_same_time_of_its_next_try(ledger: Ledger) -> None:
+    ledger.declare("work", first_delay=_minutes(5))
+    holding = ledger.worker.take(ledger.submit())
+    first = ledger.worker.fail(holding)
+    assert first.until is not None
+    ledger.clock.advance(1)
+
+    assert ledger.worker.fail(holding) == first
+    assert ledger.rows.state(holding.job_id).wait_until == first.until
+
+
+def test_fail__asked_again_answers_as_before_even_when_the_job_went_on(ledger: Ledger) -> None:
+    job = ledger.submit()
+    first = ledger.worker.take(job)
+    failed = ledger.worker.fail(first)
+    ledger.ring_again(job)
+    ledger.worker.complete(ledger.worker.take(job))
+
+    assert ledger.worker.fail(first) == failed
+    assert ledger.rows.late_reports(job) == []
+
+
+def test_release__asked_again_gives_back_once(ledger: Ledger) -> None:
+    holding = ledger.worker.take(ledger.submit())
+    first = ledger.worker.snooze(holding, 60)
+
+    assert ledger.worker.snooze(holding, 60) == first
+    state = ledger.rows.state(holding.job_id)
+    assert (state.charged, state.uncharged, first.until) == (0, 1, ledger.clock.after(60))
+
+
+def test_complete__refused_and_asked_again_answers_as_before(ledger: Ledger) -> None:
+    holding = ledger.worker.take(ledger.submit())
+    ledger.producer.cancel(holding.job_id)
+    first = ledger.worker.complete(holding)
+
+    assert ledger.worker.complete(holding) == first
+    assert first.verdict == "rejected"
+
+
+def test_complete__rejected_and_asked_again_after_a_replay_stays_rejected(ledger: Ledger) -> None:
+    """The reply of a rejection is lost, an operator replays the job (its row forgets the attempt), the worker asks again."""
+    ledger.declare("work", attempts=1)
+    job = ledger.submit()
+    holding = ledger.worker.take(job)
+    ledger.lose(holding)
+    ledger.ring_again(job)
+    first = ledger.worker.complete(holding)
+    assert first.reason == "job_failed"
+    ledger.owner.execute(
+        "update brokerjobs.job_state set state = 'queued', waiting = 'delivery', attempt_id = null, failure_class = null,"
+        " failure_reason = null, finished_at = null where job_id = %s",
+        [job],
+    )
+
+    assert ledger.worker.complete(holding) == first
+    other = ledger.worker.complete(holding, LATER)
+    assert (other.verdict, ledger.rows.state(job).state) == ("already_reported", "queued")
+
+
+def test_complete__of_a_job_whose_attempt_a_decision_cleared_is_rejected(ledger: Ledger) -> None:
+    job = ledger.submit()
+    holding = ledger.worker.take(job)
+    ledger.lose(holding)
+    ledger.owner.execute("update brokerjobs.job_state set attempt_id = null where job_id = %s", [job])
+
+    answer = ledger.worker.complete(holding)
+
+    assert (answer.verdict, answer.reason, answer.state) == ("rejected", "decided", "queued")
+
+
+@pytest.mark.parametrize("report", [Caller.fail, Caller.release])
+def test_reports__of_failure_that_arrive_late_are_stored_and_change_nothing(
+    ledger: Ledger, report: Callable[[Caller, Holding], Reported]
+) -> None:
+    holding = ledger.worker.take(ledger.submit())
+    ledger.lose(holding)
+    before = ledger.rows.state(holding.job_id)
+
+    answer = report(ledger.worker, holding)
+
+    attempt = ledger.rows.attempt(holding.attempt_id)
+    assert (answer.verdict, answer.late, answer.state, answer.until) == ("recorded", True, "queued", None)
+    assert replace(ledger.rows.state(holding.job_id), reported=False) == before
+    assert (attempt.closed_as, attempt.verdict, attempt.charged) == ("timed_out", "recorded", True)
+    assert ledger.worker.complete(holding).verdict == "already_reported"
+
+
+def test_fail__keeps_the_result_it_brings_as_evidence_only(ledger: Ledger) -> None:
+    holding = ledger.worker.take(ledger.submit())
+
+    answer = ledger.worker.fail(holding, {**TEMPORARY, "result": RESULT})
+
+    attempt = ledger.rows.attempt(holding.attempt_id)
+    assert (answer.verdict, attempt.result, attempt.failure) == ("recorded", RESULT, TEMPORARY)
+    assert ledger.rows.state(holding.job_id).accepted_attempt_id is None
+
+
+def test_asked__says_what_the_attempt_reported(ledger: Ledger) -> None:
+    holding = ledger.worker.take(ledger.submit())
+    before = ledger.worker.asked(holding)
+    ledger.worker.complete(holding)
+    after = ledger.worker.asked(holding)
+
+    assert (before.verdict, before.reported_as, before.state) == ("not_reported", None, "running")
+    assert (after.verdict, after.reported_as, after.report_verdict, after.state) == (
+        "reported", "completed", "accepted", "succeeded",
+    )
+    assert ledger.worker.asked(replace(holding, fencing_number=1)).verdict == "unknown"
+    assert ledger.worker.asked(Holding(uuid4(), uuid4(), 1)).verdict == "unknown"
+
+
+def test_complete__answers_locked_for_the_second_row_of_one_job(ledger: Ledger) -> None:
+    from brokerjobs.ledger import calls
+
+    holding = ledger.worker.take(ledger.submit())
+    other = ledger.worker.take(ledger.submit())
+    rows = [holding, holding, other]
+
+    answers = ledger.worker.fetch(calls.complete([ledger.worker.report(row, RESULT) for row in rows]))
+
+    assert [answer.verdict for answer in answers] == ["accepted", "locked", "accepted"]
+
+
+def _minutes(count: int) -> Any:
+    from datetime import timedelta
+
+    return timedelta(minutes=count)
