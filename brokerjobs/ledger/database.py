@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, Generic, LiteralString, Protocol, TypeVar
 
 import psycopg
 from psycopg import errors as pg
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import args_row
 from tenacity import AsyncRetrying, Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from brokerjobs.errors import (
     AlreadyReported,
     BrokerjobsError,
+    ConfigurationError,
     LedgerUnavailable,
     PermissionDenied,
     SchemaMismatch,
@@ -79,6 +81,17 @@ def translated() -> Generator[None]:
         raise (unavailable(error) or error) from error
 
 
+def check_url(url: str) -> None:
+    """Raises ConfigurationError for what libpq cannot read, without the reason, which could have a part of the password."""
+    try:
+        ports = conninfo_to_dict(url).get("port")
+    except psycopg.ProgrammingError:
+        ports = "unreadable"
+    if not all(port.isdecimal() for port in str(ports or 0).split(",") if port):
+        message = "the database URL is not of the form postgresql://user:password@host:port/database"
+        raise ConfigurationError(message)
+
+
 def unavailable(error: psycopg.Error) -> LedgerUnavailable | None:
     """Our error if the driver's says that the server gave no answer; None if it says anything else."""
     if not isinstance(error, _GONE):
@@ -128,6 +141,9 @@ class ConnectOptions:
     url: str
     prepare: bool = True
     application: str = "brokerjobs"
+
+    def __post_init__(self) -> None:
+        check_url(self.url)
 
     def arguments(self) -> dict[str, Any]:
         """Keyword arguments of psycopg's connect; TCP keepalives so that a dead peer is noticed within a minute."""

@@ -16,7 +16,7 @@ import psycopg
 from psycopg import sql
 
 from brokerjobs.errors import ConfigurationError, SchemaMismatch
-from brokerjobs.ledger.database import translated
+from brokerjobs.ledger.database import check_url, translated
 from brokerjobs.ledger.roles import GRANTS, ROLES
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ def apply(url: str) -> SchemaReport:
     Raises LedgerUnavailable, PermissionDenied, and SchemaMismatch if an applied migration was edited or the ledger
     is newer than this code.
     """
+    check_url(url)
     with translated(), psycopg.connect(url) as connection:
         connection.execute("select pg_advisory_xact_lock(%s)", [_LOCK])
         connection.execute("create schema if not exists brokerjobs")
@@ -179,11 +180,19 @@ def grant(url: str, kind: str, login: str) -> None:
         kinds = ", ".join(name.removeprefix("brokerjobs_") for name in ROLES)
         message = f"there is no role {kind!r}; known are {kinds}"
         raise ConfigurationError(message)
+    check_url(url)
     with translated(), psycopg.connect(url) as connection:
-        if connection.execute("select from pg_roles where rolname = %s", [role]).fetchone() is None:
+        if not _is_role(connection, login):
+            message = f"PostgreSQL has no role {login!r} to grant {kind!r} to; make it with `create role … login`"
+            raise ConfigurationError(message)
+        if not _is_role(connection, role):
             _grant_to(connection, login, role)
         else:
             connection.execute(sql.SQL("grant {} to {}").format(sql.Identifier(role), sql.Identifier(login)))
+
+
+def _is_role(connection: psycopg.Connection, name: str) -> bool:
+    return connection.execute("select from pg_roles where rolname = %s", [name]).fetchone() is not None
 
 
 def check(schema_version: int, oldest_code: int) -> None:
