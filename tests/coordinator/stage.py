@@ -53,6 +53,18 @@ def candidacy(service: str, seconds: float = 4.0, by: calls.ProcessIdentity | No
     return Candidacy(service, by or process(), seconds)
 
 
+class Time:
+    """A monotonic clock that a test moves, by itself by `step` with each look."""
+
+    def __init__(self, step: float = 0.0) -> None:
+        self.now = 1000.0
+        self.step = step
+
+    def __call__(self) -> float:
+        self.now += self.step
+        return self.now
+
+
 @dataclass
 class Stage:
     """What the tests do before and after the coordinator's part."""
@@ -91,7 +103,12 @@ class Stage:
         await declare(self.broker_url, Topology(routes=frozenset(map(self.route, queues or ("default",)))))
 
     async def submit(
-        self, count: int = 1, kind: str = "work", *, not_before: datetime | None = None, deadline: datetime | None = None
+        self,
+        count: int = 1,
+        kind: str = "work",
+        *,
+        not_before: datetime | None = None,
+        deadline: datetime | None = None,
     ) -> list[UUID]:
         """Submits jobs as a caller's transaction does: nobody but the relay rings them."""
         jobs = [inquiries.NewJob(uuid7(), "{}", None, {}, not_before, deadline, None) for _ in range(count)]
@@ -102,10 +119,10 @@ class Stage:
         assert {answer.verdict for answer in answers} == {"created"}
         return [answer.id for answer in answers]
 
-    async def claim(self, job: UUID, ticket: UUID | None = None) -> calls.Claimed:
+    async def claim(self, job: UUID, kind: str = "work") -> calls.Claimed:
         """Claims a job as a worker would for one delivery."""
-        request = calls.ClaimRequest(job, uuid7(), self.route(), ticket or uuid7(), redelivered=False, delivered_at=_now())
-        (answer,) = await self.worker.fetch(calls.claim(process("worker"), self.namespace, ["work"], [request]))
+        request = calls.ClaimRequest(job, uuid7(), self.route(), uuid7(), redelivered=False, delivered_at=_now())
+        (answer,) = await self.worker.fetch(calls.claim(process("worker"), self.namespace, [kind], [request]))
         return answer
 
     async def report(self, claimed: calls.Claimed, failure: dict[str, Any] | None = None) -> calls.Reported:

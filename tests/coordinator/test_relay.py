@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -15,23 +15,13 @@ from brokerjobs.coordinator.relay import NAME, Relay
 from brokerjobs.coordinator.service import LED_ELSEWHERE
 from brokerjobs.errors import BrokerUnavailable
 from brokerjobs.ledger import calls, inquiries
-from tests.coordinator.stage import NOW, PERIODS, arrived, candidacy, process, rung
+from tests.coordinator.stage import NOW, PERIODS, Time, arrived, candidacy, process, rung
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from brokerjobs.broker.protocol import Outgoing, PublishOutcome
     from tests.coordinator.stage import Stage
-
-
-class Time:
-    """A monotonic clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -119,7 +109,9 @@ async def test_relay__a_refused_message_waits_twice_as_long_each_time(staged: St
     for _ in range(9):
         await relay.run_once()
         holds.append(
-            await staged.value("select extract(epoch from hold_until - clock_timestamp())::float from brokerjobs.outbox")
+            await staged.value(
+                "select extract(epoch from hold_until - clock_timestamp())::float from brokerjobs.outbox"
+            )
         )
         await staged.let_holds_run_out()
 
@@ -162,7 +154,9 @@ async def test_relay__rings_a_transaction_that_commits_late(staged: Stage, relay
     await staged.declare()
     async with await psycopg.AsyncConnection.connect(staged.database.producer_url) as late:
         new = inquiries.NewJob(uuid7(), "{}", None, {}, None, None, None)
-        batch = inquiries.SubmitBatch(staged.namespace, "work", "tester", None, datetime.now(UTC), announced=False, jobs=[new])
+        batch = inquiries.SubmitBatch(
+            staged.namespace, "work", "tester", None, datetime.now(UTC), announced=False, jobs=[new]
+        )
         query = inquiries.submit(batch)
         await late.execute(query.sql, query.params)
         others = await staged.submit(3)

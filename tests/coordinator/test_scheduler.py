@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from brokerjobs.coordinator.scheduler import NAME, Scheduler
+from brokerjobs.coordinator.service import LED_ELSEWHERE
+from brokerjobs.ledger import calls
+from tests.coordinator.stage import NOW, PERIODS, candidacy, process
+
+if TYPE_CHECKING:
+    from tests.coordinator.stage import Stage
+
+TEMPORARY = {"class": "temporary", "classified": True, "type": "TemporaryFailure", "message": "try again"}
+
+
+def scheduler(staged: Stage, *, batch: int = PERIODS.batch) -> Scheduler:
+    return Scheduler(staged.coordinator, candidacy(NAME), replace(PERIODS, batch=batch))
+
+
+async def let_waits_end(staged: Stage) -> None:
+    await staged.sql(
+        "update brokerjobs.job_state set wait_until = clock_timestamp() - interval '1 ms' where wait_until is not null"
+    )
+
+
+async def test_scheduler__rings_a_retry_when_it_is_due(staged: Stage) -> None:
+    (job,) = await staged.submit()
+    await staged.sql("delete from brokerjobs.outbox")
+    await staged.report(await staged.claim(job), {**TEMPORARY, "retry_after": 3600})
+    service = scheduler(staged)
+    await service.run_once()
+    assert (await staged.status(job)).waiting == "retry"
+    assert await staged.outbox() == 0
+    await let_waits_end(staged)
+
+    await service.run_once()
+
+    assert (await staged.status(job)).waiting == "delivery"
+    assert await staged.outbox() == 1
+
+
+async def test_scheduler__rings_a_scheduled_job_at_its_time_and_not_before(staged: Stage) -> None:
+    (job,) = await staged.submit(not_before=datetime.now(UTC) + timedelta(hours=1))
+    service = scheduler(staged)
+    await service.run_once()
+    assert (await staged.status(job)).waiting == "schedule"
+    await let_waits_end(staged)
+
+    await service.run_once()
+
+    assert (await staged.status(job)).waiting == "delivery"
+    assert await staged.outbox() == 1
+
+
+async def test_scheduler__ends_a_job_whose_deadline_passed(staged: Stage) -> None:
+    (job,) = await staged.submit(deadline=datetime.now(UTC) + timedelta(hours=1))
+    await staged.sql("update brokerjobs.job_state set deadline = clock_timestamp()")
+
+    await scheduler(staged).run_once()
+
+    status = await staged.status(job)
+    assert (status.state, status.failure_class) == ("failed", "deadline")
+    assert await staged.value("select count(*) from brokerjobs.outbox where kind = 'dead'") == 1
+
+
+async def test_scheduler__follows_a_full_batch_at_once(staged: Stage) -> None:
+    await staged.submit(3, not_before=datetime.now(UTC) + timedelta(hours=1))
+    await let_waits_end(staged)
+    service = scheduler(staged, batch=2)
+
+    assert [await service.run_once() for _ in range(2)] == [NOW, PERIODS.tick]
+    assert await staged.outbox() == 3
+
+
+async def test_scheduler__does_nothing_while_another_leads(staged: Stage) -> None:
+    await staged.submit(not_before=datetime.now(UTC) + timedelta(hours=1))
+    await let_waits_end(staged)
+    await staged.coordinator.fetch(calls.lead(NAME, process("another"), 60))
+
+    assert await scheduler(staged).run_once() == LED_ELSEWHERE
+    assert await staged.outbox() == 0
