@@ -37,7 +37,7 @@ begin
 
   if p_ended = 'released' and v_why = 'snooze' then
     d.waiting := 'schedule';
-    d.wait_until := least((p_failure ->> 'until')::timestamptz, t + interval '1 year');
+    d.wait_until := least((p_failure ->> 'until')::timestamptz, t + interval '365 days');
   elsif p_ended = 'released' and v_why = 'not_here' then
     d.waiting := 'placement';
     d.wait_until := t + make_interval(secs => least(30, power(2, least(s.uncharged, 10))));
@@ -45,6 +45,8 @@ begin
     d.waiting := 'delivery';
   elsif p_ended = 'waiting' then
     d.waiting := 'delivery';
+    -- How often it met a worker without the handler: the next one that lacks it makes the job wait longer.
+    d.wait_detail := case when s.waiting = 'placement' and s.wait_detail ? 'refusals' then s.wait_detail end;
   else
     d.waiting := 'retry';
     d.wait_until := t + case when v_retry_after is null then retry_delay(j, s.charged)
@@ -69,7 +71,7 @@ begin
   end if;
   d.state := 'queued';
   d.reason := coalesce(v_why, v_class, p_ended);
-  d.wait_detail := case when d.waiting = 'delivery' then null else jsonb_strip_nulls(jsonb_build_object(
+  d.wait_detail := case when d.waiting = 'delivery' then d.wait_detail else jsonb_strip_nulls(jsonb_build_object(
     'after', case p_ended when 'lost' then 'lease expired' else coalesce(p_failure ->> 'type', v_why) end,
     'message', left(p_failure ->> 'message', 200), 'attempt', s.number, 'last', case when v_spent then true end)) end;
   return d;
