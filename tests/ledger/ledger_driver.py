@@ -142,7 +142,7 @@ class Caller:
 
     def snooze(self, holding: Holding, seconds: float) -> calls.Reported:
         """Gives an attempt back for so many seconds, as its handler wished."""
-        return self.release(holding, "snooze", until=self.clock.after(seconds).isoformat())
+        return self.release(holding, "snooze", until=f"{self.clock.after(seconds):%Y-%m-%dT%H:%M:%S.%fZ}")
 
     def report(self, holding: Holding, body: Any, **other: Any) -> calls.Report:
         """A report of this caller; observed now."""

@@ -18,7 +18,7 @@ begin
     return query select 'refused', s.state; return;
   end if;
   if s.cancel is null then
-    s.cancel := jsonb_build_object('by', p_by, 'reason', p_reason, 'at', t);
+    s.cancel := jsonb_build_object('by', p_by, 'reason', p_reason, 'at', rfc3339(t));
     update job_state x set cancel = s.cancel where x.job_id = p_job;
     if s.state <> 'queued' then
       perform note(p_job, s.attempt_id, 'cancel_requested', s.state, t, jsonb_build_object('by', p_by, 'reason', p_reason));

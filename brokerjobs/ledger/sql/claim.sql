@@ -35,7 +35,8 @@ begin
   v_generation := current_generation();
   for i in 1 .. cardinality(p_jobs) loop
     job_id := p_jobs[i]; attempt_id := p_attempts[i]; state := null; until := null; number := null; fencing_number := null;
-    lease_seconds := null; payload := null; type := null;
+    lease_seconds := null; time_limit_seconds := null; repeatable := null; checked := null; type := null; payload := null;
+    key := null; submitted_by := null; tags := null; deadline := null; traceparent := null;
     if v_generation is null or v_repeats[i] then
       verdict := 'locked'; return next; continue;
     end if;
@@ -91,7 +92,7 @@ begin
         update job_state x set waiting = 'placement', wait_until = t + make_interval(secs => least(30, power(2, least(v_refusals - 1, 10)))),
             wait_detail = jsonb_build_object('no_handler', j.type, 'worker', p_worker_name, 'refusals', v_refusals)
           where x.job_id = s.job_id returning x.wait_until into until;
-        perform note(s.job_id, null, 'no_handler', 'queued', t, jsonb_build_object('worker', p_worker_name, 'until', until));
+        perform note(s.job_id, null, 'no_handler', 'queued', t, jsonb_build_object('worker', p_worker_name, 'until', rfc3339(until)));
         verdict := 'no_handler'; state := 'queued'; return next; continue;
       end if;
 
@@ -109,7 +110,7 @@ begin
     time_limit_seconds := date_part('epoch', j.time_limit);
     repeatable := j.repeatable; checked := j.payload_fingerprint is not null; type := j.type; payload := j.payload::text;
     key := j.key; submitted_by := j.submitted_by; tags := j.tags; deadline := s.deadline; traceparent := j.traceparent;
-    v_bytes := v_bytes + length(payload);
+    v_bytes := v_bytes + octet_length(payload);
     return next;
   end loop;
 
@@ -125,6 +126,6 @@ begin
       from unnest(g_index, g_at, g_until, g_number, g_fencing_number) g (i, at, until, number, fencing_number);
   insert into event (at, job_id, attempt_id, kind, state, detail)
     select g.at, p_jobs[g.i], p_attempts[g.i], 'claimed', 'running',
-        jsonb_build_object('number', g.number, 'fencing_number', g.fencing_number::text, 'worker', p_worker_name, 'lease_until', g.until)
+        jsonb_build_object('number', g.number, 'fencing_number', g.fencing_number::text, 'worker', p_worker_name, 'lease_until', rfc3339(g.until))
       from unnest(g_index, g_at, g_until, g_number, g_fencing_number) g (i, at, until, number, fencing_number);
 end $$;

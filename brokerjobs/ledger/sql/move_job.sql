@@ -10,7 +10,7 @@ begin
     finished_at = case when d.state in ('succeeded', 'failed', 'cancelled') then t end
   where x.job_id = s.job_id;
   perform note(s.job_id, p_attempt, p_kind, d.state, t, jsonb_strip_nulls(coalesce(p_detail, '{}') || jsonb_build_object(
-    'waiting', d.waiting, 'until', d.wait_until, 'failure_class', d.failure_class, 'reason', d.reason)));
+    'waiting', d.waiting, 'until', rfc3339(d.wait_until), 'failure_class', d.failure_class, 'reason', d.reason)));
   if d.waiting = 'delivery' then
     insert into outbox (kind, job_id, made_at, hold_until) values ('doorbell', s.job_id, t, t);
   elsif d.state = 'failed' then

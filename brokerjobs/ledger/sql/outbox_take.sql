@@ -3,25 +3,29 @@
 -- scan, or the oldest row still here. A transaction id, never a sequence: rows that commit late are not passed.
 create or replace function outbox_take(p_from xid8, p_limit integer)
 returns table (kind text, ticket uuid, job_id uuid, namespace text, type text, route text, traceparent text, body text, mark xid8)
-language plpgsql volatile security definer set search_path = brokerjobs, pg_temp as $$
+language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
   o outbox;
   j job;
+  t timestamptz := clock();
   v_xmin xid8 := pg_snapshot_xmin(pg_current_snapshot());
 begin
   for o in
-    select * from outbox x where x.xid >= p_from and x.hold_until <= clock() order by x.xid limit p_limit for update skip locked
+    select * from outbox x where x.xid >= p_from and x.hold_until <= t order by x.xid limit p_limit for update skip locked
   loop
-    update outbox x set hold_until = clock() + interval '10 seconds', taken = x.taken + 1 where x.ticket = o.ticket;
     select * into j from job x where x.id = o.job_id;
-    continue when not found;
+    if not found then
+      delete from outbox x where x.ticket = o.ticket;  -- its job is gone, and the row would keep the mark back for ever
+      continue;
+    end if;
+    update outbox x set hold_until = t + interval '10 seconds', taken = x.taken + 1 where x.ticket = o.ticket;
     kind := o.kind; ticket := o.ticket; job_id := o.job_id; namespace := j.namespace; type := j.type; route := j.route;
     traceparent := j.traceparent;
-    body := case o.kind when 'dead' then (record(o.job_id) - 'payload' - 'result')::text end;
+    body := case o.kind when 'dead' then dead_letter(o.job_id) end;
     return next;
   end loop;
-  kind := 'mark'; ticket := null; job_id := null; namespace := null; route := null; body := null;
+  kind := 'mark'; ticket := null; job_id := null; namespace := null; type := null; route := null; traceparent := null; body := null;
   mark := least(v_xmin, (select min(x.xid) from outbox x where x.xid >= p_from));
   return next;
 end $$;

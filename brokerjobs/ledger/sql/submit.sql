@@ -81,7 +81,7 @@ begin
         select * into k from idempotency_key x where x.namespace = p_namespace and x.type = p_type and x.key = p_keys[i];
         job_id := k.job_id;
         verdict := case when k.payload_hash = v_hash then 'existing' else 'conflict' end;
-        detail := jsonb_build_object('first_submitted_by', k.submitted_by, 'first_submitted_at', k.made_at);
+        detail := jsonb_build_object('first_submitted_by', k.submitted_by, 'first_submitted_at', rfc3339(k.made_at));
         return next; continue;
       end if;
     end if;
@@ -110,7 +110,7 @@ begin
       from unnest(g_index, g_ticket) g (i, ticket);
   insert into event (at, job_id, kind, state, detail)
     select t, p_ids[g.i], 'submitted', 'queued', jsonb_strip_nulls(jsonb_build_object('by', p_submitted_by, 'key', p_keys[g.i],
-        'waiting', case when g.ticket is null then 'schedule' else 'delivery' end, 'until', case when g.ticket is null then p_not_before[g.i] end))
+        'waiting', case when g.ticket is null then 'schedule' else 'delivery' end, 'until', case when g.ticket is null then rfc3339(p_not_before[g.i]) end))
       from unnest(g_index, g_ticket) g (i, ticket);
   insert into outbox (ticket, kind, job_id, made_at, hold_until)
     select g.ticket, 'doorbell', p_ids[g.i], t, case when p_announced then t + interval '2 seconds' else t end

@@ -1,0 +1,9 @@
+-- What is published about a job that failed: its record without the payload, and without any result, evidence included.
+create or replace function dead_letter(p_job uuid) returns text
+language sql stable as $$
+  select (r - 'payload' - 'result' || jsonb_build_object(
+      'attempts', (select coalesce(jsonb_agg(a - 'result' order by n), '[]') from jsonb_array_elements(r -> 'attempts') with ordinality e (a, n)),
+      'late_reports', (select coalesce(jsonb_agg(l - 'result' order by n), '[]') from jsonb_array_elements(r -> 'late_reports') with ordinality e (l, n)))
+    )::text
+  from record(p_job) r
+$$;
