@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from contextlib import asynccontextmanager
+import threading
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from uuid_utils.compat import uuid7
@@ -17,6 +18,8 @@ from brokerjobs.broker.names import route_name
 from brokerjobs.broker.protocol import PublishOutcome
 from brokerjobs.broker.publisher import Publisher
 from brokerjobs.broker.topology import Topology, declare
+from brokerjobs.coordinator.process import BrokerOptions, Options, serve
+from brokerjobs.coordinator.service import Periods
 from brokerjobs.ledger import calls, inquiries
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions, LedgerConnection
 from brokerjobs.worker.options import Duty, WorkerOptions
@@ -41,6 +44,8 @@ class Flow:
     broker_url: str
     publisher: Publisher
     options: WorkerOptions
+    announced: bool = False
+    """Submissions leave their ring to the test for two seconds, instead of to the relay."""
     asking: AsyncLedgerConnection = field(init=False)
 
     def __post_init__(self) -> None:
@@ -90,6 +95,11 @@ class Flow:
         await eventually(there, within_seconds)
         return await self.record(job_id)
 
+    async def cancel(self, job_id: UUID) -> str:
+        """Asks for a cancel; answers the verdict."""
+        (row,) = await self.asking.fetch(inquiries.cancel(job_id, "tests", "on second thoughts"))
+        return row.verdict
+
     def worker(self, name: str = "worker-a", **options: Any) -> Worker:
         """A worker of the app, with a least-privileged login."""
         process = calls.ProcessIdentity(uuid7(), name, socket.gethostname(), os.getpid())
@@ -127,3 +137,30 @@ async def flow(app: App, database: Database, broker_url: str) -> AsyncIterator[F
     finally:
         await made.asking.close()
         await publisher.close()
+
+
+@asynccontextmanager
+async def coordinating(made: Flow, *, in_thread: bool = False) -> AsyncIterator[None]:
+    """Runs a coordinator beside the test, with short periods; `in_thread` if the test blocks its own event loop."""
+    options = Options(
+        ledger=ConnectOptions(made.database.coordinator_url),
+        broker=BrokerOptions(url=made.broker_url),
+        name="coordinator-a",
+        heartbeat=timedelta(seconds=1),
+        periods=Periods(
+            service_lease=timedelta(seconds=2), relay_poll=timedelta(milliseconds=10), tick=timedelta(milliseconds=50)
+        ),
+    )
+    async with AsyncExitStack() as stack:
+        if in_thread:
+            loop, stop = asyncio.new_event_loop(), asyncio.Event()
+            thread = threading.Thread(target=loop.run_until_complete, args=[serve(options, stop)])
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(loop.call_soon_threadsafe, stop.set)
+        else:
+            stop = asyncio.Event()
+            group = await stack.enter_async_context(asyncio.TaskGroup())
+            group.create_task(serve(options, stop))
+            stack.callback(stop.set)
+        yield

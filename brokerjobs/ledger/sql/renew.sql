@@ -1,4 +1,5 @@
--- Renews leases: kept | lost | cancel_requested (kept, and a cancel is wanted) | locked (no answer, ask again).
+-- Renews leases: kept | lost (given up, or about to be: a renewal after expiry is refused, its result is not)
+-- | cancel_requested (kept, and a cancel is wanted) | locked (no answer, ask again).
 -- Touches lease_until only, so that the update stays HOT. The first renewal that carries an observed start records it.
 create or replace function renew(
   p_jobs uuid[], p_attempts uuid[], p_fencing_numbers bigint[], p_started_at timestamptz[])
@@ -26,6 +27,9 @@ begin
       verdict := 'lost'; return next; continue;
     end if;
     select lease into v_lease from job x where x.id = s.job_id;
+    if lease_is_over(s, v_lease, t) then
+      verdict := 'lost'; return next; continue;  -- the next tick of the reaper, or a claim, gives it up
+    end if;
     g_job := g_job || s.job_id; g_until := g_until || greatest(s.lease_until, t + v_lease);
     if p_started_at[i] is not null then
       update attempt a set started_at = t, observed_started_at = p_started_at[i]
