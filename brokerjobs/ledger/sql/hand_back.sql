@@ -1,7 +1,8 @@
 -- Gives unclaimed deliveries back: a new ring for every job that still waits for one; then they may be acknowledged.
--- Answers the number of rings; a busy job is rung too (a ring too many costs a message, never a job).
+-- Answers the number of rings; a busy job is rung too (a ring too many costs a message, never a job), and since nothing was
+-- locked the event claims no state of the job.
 create or replace function hand_back(p_worker_name text, p_jobs uuid[]) returns integer
-language plpgsql volatile security definer set search_path = brokerjobs, pg_temp as $$
+language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set enable_seqscan = off as $$
 declare
   v_rung integer;
 begin
@@ -11,7 +12,7 @@ begin
     insert into outbox (kind, job_id, made_at, hold_until) select 'doorbell', w.job_id, clock(), clock() from waiting w returning job_id
   ), noted as (
     insert into event (at, job_id, kind, state, detail)
-      select clock(), r.job_id, 'handed_back', 'queued', jsonb_build_object('worker', p_worker_name) from rung r returning 1
+      select clock(), r.job_id, 'handed_back', null, jsonb_build_object('worker', p_worker_name) from rung r returning 1
   )
   select count(*) into v_rung from noted;
   return v_rung;

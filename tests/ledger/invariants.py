@@ -1,0 +1,86 @@
+"""What must hold of every ledger at every moment, whatever was done to it: one query, a row for each violation.
+
+For any test that has the owner's connection, while no transaction of the product is open:
+
+    assert violations(owner) == []
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from brokerjobs.rules.states import JOB_MOVES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    import psycopg
+
+# Each asks for job ids over `s` (chosen rows of job_state), `a` (their attempts) and `e` (their events that name a state).
+RULES: Final[dict[str, str]] = {
+    "one result is accepted at most": "select job_id from a where verdict = 'accepted' group by job_id having count(*) > 1",
+    "a succeeded job names its accepted attempt": """
+        select s.job_id from s left join a on a.id = s.accepted_attempt_id and a.job_id = s.job_id and a.verdict = 'accepted'
+        where s.state = 'succeeded' and a.id is null""",
+    "an accepted attempt's job has succeeded": """
+        select s.job_id from s join a using (job_id)
+        where a.verdict = 'accepted' and (s.state, s.accepted_attempt_id) is distinct from ('succeeded', a.id)""",
+    "the accepted attempt holds the job's last fencing number": """
+        select s.job_id from s join a on a.id = s.accepted_attempt_id where a.fencing_number <> s.fencing_number""",
+    "fencing numbers grow with every attempt": """
+        select job_id from (select job_id, fencing_number <= lag(fencing_number) over (partition by job_id order by number) as bad
+          from a) x where bad""",
+    "attempts are numbered from one without a gap": """
+        select s.job_id from s left join a using (job_id) group by s.job_id, s.number
+        having s.number <> count(a.id) or s.number <> coalesce(max(a.number), 0)""",
+    "an attempt is open exactly while its job runs it": """
+        select s.job_id from s full join (select * from a where closed_at is null) o on o.job_id = s.job_id
+        where (s.state = 'running') is distinct from (o.id is not null) or o.id is distinct from case when s.state = 'running' then s.attempt_id end""",
+    "only a timed out attempt may be closed without a report": """
+        select job_id from a where closed_at is not null and reported_at is null and closed_as <> 'timed_out'""",
+    "the row knows whether its attempt has reported": """
+        select s.job_id from s join a on a.id = s.attempt_id where s.reported <> (a.reported_at is not null)""",
+    "charges are the attempts that count": """
+        select s.job_id from s left join a using (job_id) group by s.job_id, s.charged, s.uncharged, s.number
+        having s.charged <> count(a.id) filter (where a.charged) or s.charged + s.uncharged <> s.number""",
+    "charges stay within their bounds": """
+        select s.job_id from s join brokerjobs.job j on j.id = s.job_id
+        where s.charged not between 0 and j.retry_attempts or s.uncharged not between 0 and 20""",
+    "nobody claims before the time of the next try": """
+        select job_id from (select job_id, claimed_at < lag(answer_until) over (partition by job_id order by number) as bad from a) x
+        where bad""",
+    "a review is open exactly while its job stands in review": """
+        select s.job_id from s full join (select r.job_id from brokerjobs.review r join s using (job_id) where r.closed_at is null) o
+          on o.job_id = s.job_id
+        where (s.state = 'review') is distinct from (o.job_id is not null)""",
+    "a queued job has a ring or a time": """
+        select s.job_id from s where s.state = 'queued' and case when s.waiting = 'delivery'
+          then s.rung_at is null and not exists (select from brokerjobs.outbox o where o.job_id = s.job_id and o.kind = 'doorbell')
+          else s.wait_until is null end""",
+    "the last event says where the job stands": """
+        select s.job_id from s left join lateral (select e.state from e where e.job_id = s.job_id order by e.seq desc limit 1) l on true
+        where s.state is distinct from l.state""",
+    "every recorded move is allowed": """
+        select job_id from (select job_id, state, lag(state) over (partition by job_id order by seq) as before from e) x
+        where before <> state and not before || '>' || state = any (%(moves)s)""",
+    "a job that succeeded or was cancelled stays so": """
+        select job_id from (select job_id, state, lag(state) over (partition by job_id order by seq) as before from e) x
+        where before in ('succeeded', 'cancelled') and state <> before""",
+}
+
+_QUERY: Final = (
+    """
+with s as materialized (select * from brokerjobs.job_state where %(jobs)s::uuid[] is null or job_id = any (%(jobs)s)),
+  a as materialized (select * from brokerjobs.attempt where job_id in (select job_id from s)),
+  e as materialized (select * from brokerjobs.event where job_id in (select job_id from s) and state is not null)
+"""
+    + " union all ".join(f"select '{rule.replace(chr(39), chr(39) * 2)}', x.job_id from ({query}) x" for rule, query in RULES.items())
+)
+_MOVES: Final = [f"{before}>{after}" for before, after in JOB_MOVES]
+
+
+def violations(owner: psycopg.Connection, jobs: Sequence[UUID] | None = None) -> list[tuple[str, UUID]]:
+    """The rules that do not hold, each with the job; of all jobs, or of these."""
+    chosen = None if jobs is None else list(jobs)
+    return owner.execute(_QUERY.encode(), {"jobs": chosen, "moves": _MOVES}).fetchall()
