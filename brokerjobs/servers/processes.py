@@ -133,6 +133,11 @@ class ServerProcess:
         """Whether the program has not ended yet."""
         return self._process.poll() is None
 
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of the program, negative for a signal; None while it runs."""
+        return self._process.poll()
+
     def signal(self, number: signal.Signals) -> None:
         """Send a signal such as SIGSTOP or SIGCONT to the server program."""
         self._process.send_signal(number)

@@ -1,0 +1,210 @@
+"""A database and a broker of the demo's own, on servers that it started or that the reader named."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import aiormq
+import psycopg
+from psycopg import sql
+
+from brokerjobs.broker.names import route_name
+from brokerjobs.broker.topology import Topology, declare
+from brokerjobs.errors import PermissionDenied
+from brokerjobs.ledger import calls, schema
+from brokerjobs.ledger.database import ConnectOptions, LedgerConnection, translated
+from brokerjobs.servers.finder import GivenServer, find_postgres, find_rabbitmq
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from psycopg import Connection
+
+    from brokerjobs import App
+    from brokerjobs.servers.finder import Server
+
+ROLES: Final[tuple[str, ...]] = ("producer", "worker", "coordinator", "reader")
+
+# Nothing in this table keeps a job from having two rows; that is left to the fence.
+_TABLE: Final = (
+    "create table made (job_id uuid not null, attempt integer not null, what text not null, data jsonb not null)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database with a ledger and the application's table; each role has a login of its own, if that may be made."""
+
+    name: str
+    server: Server = field(repr=False)
+    label: str
+    owner_url: str = field(repr=False)
+    urls: Mapping[str, str] = field(repr=False)
+    logins: Sequence[str]
+    groups: Sequence[str]
+    """The group roles that were not there before."""
+
+    def most_rows_of_a_job(self) -> int:
+        """How many rows the job with the most has in the application's table."""
+        with translated(), psycopg.connect(self.owner_url) as connection:
+            row = connection.execute(
+                "select coalesce(max(rows), 0) from (select count(*) as rows from made group by job_id) as jobs"
+            ).fetchone()
+        return int(row[0]) if row else 0
+
+    def end(self) -> None:
+        """Stops the server that was started; on one that was given drops the database and its roles."""
+        if isinstance(self.server, GivenServer):
+            self._drop()
+        self.server.stop()
+
+    def _drop(self) -> None:
+        with psycopg.connect(self.server.url, autocommit=True) as connection:
+            connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(self.name)))
+            for role in (*self.logins, *self.groups):
+                with suppress(psycopg.Error):  # a role that something else needs by now stays
+                    connection.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker with the application's exchanges and queues."""
+
+    server: Server = field(repr=False)
+    label: str
+    app: App
+
+    @property
+    def url(self) -> str:
+        """The URL of all processes."""
+        return self.server.url
+
+    def end(self) -> None:
+        """Stops the server that was started; on one that was given deletes what was declared."""
+        if isinstance(self.server, GivenServer):
+            asyncio.run(_remove_routes(self.url, self.app))
+        self.server.stop()
+
+
+def start_database(folder: Path, app: App) -> Database:
+    """Starts PostgreSQL, unless BROKERJOBS_DEMO_DATABASE_URL names one, and makes a database with a ledger.
+
+    Raises ConfigurationError if there is no PostgreSQL, PermissionDenied if the login may not create databases, and
+    LedgerUnavailable.
+    """
+    server = find_postgres(folder)
+    try:
+        return _make_database(server, app)
+    except BaseException:
+        server.stop()
+        raise
+
+
+def start_broker(folder: Path, app: App, announce: Callable[[str], None]) -> Broker:
+    """Starts RabbitMQ, unless BROKERJOBS_DEMO_BROKER_URL names one, and declares the application's routes.
+
+    Raises ConfigurationError if there is no RabbitMQ, PermissionDenied, BrokerUnavailable.
+    """
+    server = find_rabbitmq(folder, announce)
+    try:
+        return Broker(server, f"{asyncio.run(_declare_routes(server.url, app))} ({_whose(server)})", app)
+    except BaseException:
+        server.stop()
+        raise
+
+
+def _whose(server: Server) -> str:
+    return "given" if isinstance(server, GivenServer) else "private"
+
+
+def _make_database(server: Server, app: App) -> Database:
+    """Makes a database with the ledger, the application's job types and its table."""
+    admin_url = server.url
+    name = f"brokerjobs_demo_{secrets.token_hex(4)}"
+    with translated(), psycopg.connect(admin_url, autocommit=True) as connection:
+        may_create_roles, version = _rights(connection)
+        connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        before = _groups(connection)
+        owner_url = _at(admin_url, name)
+        schema.apply(owner_url)
+        groups = sorted(_groups(connection) - before)
+        _register(owner_url, app)
+        urls: dict[str, str] = dict.fromkeys(ROLES, owner_url)
+        with psycopg.connect(owner_url, autocommit=True) as inside:
+            inside.execute(_TABLE)
+            if may_create_roles:
+                urls = {role: _login(inside, owner_url, name, role) for role in ROLES}
+                inside.execute(sql.SQL("grant insert on made to {}").format(sql.Identifier(f"{name}_worker")))
+    logins = [f"{name}_{role}" for role in ROLES] if may_create_roles else []
+    return Database(name, server, f"PostgreSQL {version} ({_whose(server)})", owner_url, urls, logins, groups)
+
+
+def _rights(connection: Connection) -> tuple[bool, str]:
+    """Whether this login may create roles, and the server's version."""
+    row = connection.execute(
+        "select rolsuper or rolcreatedb, rolsuper or rolcreaterole, current_setting('server_version'), rolname"
+        " from pg_roles where rolname = current_user"
+    ).fetchone()
+    if row is None or not row[0]:
+        who = row[3] if row else "this login"
+        message = f"{who} may not create databases; the demo works in one of its own: `alter role … createdb`"
+        raise PermissionDenied(message)
+    return bool(row[1]), str(row[2]).split()[0]
+
+
+def _groups(connection: Connection) -> set[str]:
+    return {row[0] for row in connection.execute(r"select rolname from pg_roles where rolname ~ '^brokerjobs_[a-z]+$'")}
+
+
+def _register(owner_url: str, app: App) -> None:
+    ledger = LedgerConnection(ConnectOptions(owner_url))
+    ledger.fetch(calls.register_types(app.namespace, [one.as_data() for one in app.types.values()], change=True))
+    ledger.close()
+
+
+def _login(connection: Connection, owner_url: str, database: str, role: str) -> str:
+    """Makes the login of one role, which may call its ledger functions and nothing else; its URL."""
+    login, password = f"{database}_{role}", secrets.token_urlsafe(18)
+    statement = sql.SQL("create role {} login password {}")
+    connection.execute(statement.format(sql.Identifier(login), sql.Literal(password)))
+    schema.grant(owner_url, role, login)
+    return _at(owner_url, database, login, password)
+
+
+def _at(url: str, database: str, login: str | None = None, password: str = "") -> str:
+    """The same server with another database, and another login if one is given."""
+    parts = urlsplit(url)
+    before, _, host = parts.netloc.rpartition("@")
+    who = before if login is None else f"{quote(login)}:{quote(password)}"
+    return urlunsplit((parts.scheme, f"{who}@{host}" if who else host, f"/{database}", parts.query, ""))
+
+
+async def _declare_routes(broker_url: str, app: App) -> str:
+    await declare(broker_url, _topology(app))
+    connection = await aiormq.connect(broker_url)
+    version = connection.server_properties["version"]
+    await connection.close()
+    return f"RabbitMQ {version.decode() if isinstance(version, bytes) else version}"
+
+
+async def _remove_routes(broker_url: str, app: App) -> None:
+    connection = await aiormq.connect(broker_url)
+    try:
+        channel = await connection.channel()
+        for queue in _topology(app).queues():
+            await channel.queue_delete(queue.name)
+        for exchange in _topology(app).exchanges():
+            await channel.exchange_delete(exchange.name)
+    finally:
+        await connection.close()
+
+
+def _topology(app: App) -> Topology:
+    routes = {route_name(app.namespace, one.terms.queue) for one in app.types.values()}
+    return Topology(frozenset({app.namespace}), frozenset(routes))
