@@ -98,6 +98,15 @@ def test_job_type__declared_again_is_the_same() -> None:
     assert jobs.job_type("x", Charge, None, repeatable=True) is first
 
 
+def test_job_type__without_a_result_is_the_same_however_it_is_said() -> None:
+    jobs = App("payments")
+
+    @jobs.job("x", repeatable=True)
+    async def forget(order: Charge) -> None: ...
+
+    assert jobs.job_type("x", Charge, None, repeatable=True) is forget
+
+
 def test_job_type__declared_again_with_other_terms_names_them() -> None:
     jobs = App("payments")
     jobs.job_type("x", Charge, Receipt, repeatable=True)

@@ -159,7 +159,7 @@ nested: Any = []
 for _ in range(100_000):
     nested = [nested]
 cycle: list[Any] = []
-cycle.append(cycle)
+cycle.extend([cycle, cycle])
 
 
 def levels(count: int) -> Any:
@@ -212,6 +212,12 @@ def test_encode__says_where_and_what_cannot_be_stored(value: Any, path: str, pro
 
 def test_encode__takes_63_levels_in_a_model() -> None:
     assert order.decode(order.encode(Order(anything=levels(63)), LIMIT)).anything == levels(63)
+
+
+def test_encode__brackets_in_texts_are_no_levels() -> None:
+    value = Order(anything=["["] * 100)
+
+    assert order.decode(order.encode(value, LIMIT)) == value
 
 
 def test_encode__refuses_infinity_from_a_model_that_writes_it() -> None:
