@@ -82,7 +82,7 @@ def translated() -> Generator[None]:
 
 
 def check_url(url: str) -> None:
-    """Raises ConfigurationError for what libpq cannot read, without the reason, which could have a part of the password."""
+    """Raises ConfigurationError for what libpq cannot read; not its reason, which could have a part of the password."""
     try:
         ports = conninfo_to_dict(url).get("port")
     except psycopg.ProgrammingError:

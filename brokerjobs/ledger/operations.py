@@ -1,9 +1,8 @@
-"""Queries of the command line beside those of `inquiries`: a record as the ledger wrote it, and rings of a whole route."""
+"""Queries of the command line beside those of `inquiries`: a record as it was written, and rings of a whole route."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -11,6 +10,7 @@ from brokerjobs.ledger.database import Query
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
     from brokerjobs.ledger.database import LedgerConnection
 

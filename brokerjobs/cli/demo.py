@@ -1,0 +1,67 @@
+"""`brokerjobs demo`: an example application whose workers are killed and paused while you watch."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from brokerjobs.cli import output
+from brokerjobs.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from brokerjobs.examples.demo.play import Played
+
+# Of the extra; PostgreSQL's binaries may also be installed ones, which is found out when it is started.
+_NEEDED: Final = ("PIL",)
+
+
+def demo(
+    *,
+    images: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", show_default=False, help="Your own pictures, which are only read. [drawn ones]"),
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the working folder with its logs and files.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The last line of stdout is one JSON object.")] = False,
+) -> None:
+    """Watch jobs survive workers that are killed and paused; about twenty seconds, and nothing is left behind.
+
+    PostgreSQL and RabbitMQ are private servers on free loopback ports, or those that BROKERJOBS_DEMO_DATABASE_URL and
+    BROKERJOBS_DEMO_BROKER_URL name.  Two workers make thumbnails and a report; both are killed, one is paused, and
+    the records of what happened are shown.
+    """
+    if missing := [name for name in _NEEDED if importlib.util.find_spec(name) is None]:
+        message = f"the demo needs {', '.join(missing)}, which is not installed: pip install 'brokerjobs[demo]'"
+        raise ConfigurationError(message)
+    from brokerjobs.examples.demo import interrupts, play, voice  # noqa: PLC0415  # slow, and needs the extra
+
+    try:
+        played = play.play(play.Options(images=images, keep=keep), voice.Voice())
+    except interrupts.Interrupted as ended:
+        output.say(f"{ended}; everything that was started is stopped")
+        raise typer.Exit(ended.exit_code) from ended
+    _show(played)
+    if as_json:
+        output.put_json({"schema": "brokerjobs.demo/1", **asdict(played.figures)})
+    played.figures.check()
+
+
+def _show(played: Played) -> None:
+    """The records of the jobs that something happened to, and the run in plain words."""
+    from brokerjobs.cli import job_page  # noqa: PLC0415  # slow: rich
+    from brokerjobs.examples.demo.figures import summary  # noqa: PLC0415  # needs the extra
+
+    console = output.console()
+    page = job_page.Page(console)
+    for title, record in played.records:
+        page.heading(f"{title.upper()}")
+        page.fact("job", record["id"])
+        job_page.show_timeline(record, datetime.now(UTC), console)
+    page.heading("WHAT YOU SAW")
+    for line in summary(played.figures):
+        page.fact("", line)

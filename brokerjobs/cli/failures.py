@@ -1,0 +1,216 @@
+"""What went wrong, as an exit code and as words: one sentence what and why, one next command.
+
+| code | meaning |
+|---|---|
+| 0 | done |
+| 1 | unexpected: a fault of brokerjobs, or of a handler's process |
+| 2 | usage: flags, ids, JSON on the command line |
+| 3 | settings, or an application that cannot be imported |
+| 4 | PostgreSQL or RabbitMQ gave no answer |
+| 5 | schema or topology differ from what this code needs |
+| 6 | not found |
+| 7 | refused: by the job's state, or at the door |
+| 8 | the job ended badly, or stands in review (`submit --wait`) |
+| 9 | the login may not do this |
+| 124 | timed out (`submit --wait`); the job goes on |
+
+A worker that was told to drain ends with 0 (everything reported), 10 (something was released at the limit) or 11
+(something is left to its lease).  130: interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import traceback
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, cast
+
+import typer
+
+from brokerjobs import errors
+from brokerjobs.cli import output
+from brokerjobs.rules.texts import redacted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class ExitCode(IntEnum):
+    """The exit codes of every command."""
+
+    DONE = 0
+    UNEXPECTED = 1
+    USAGE = 2
+    CONFIGURATION = 3
+    UNREACHABLE = 4
+    SCHEMA = 5
+    NOT_FOUND = 6
+    REFUSED = 7
+    ENDED_BADLY = 8
+    PERMISSION = 9
+    TIMED_OUT = 124
+    BROKEN_PIPE = 141
+
+
+class UsageError(errors.BrokerjobsError):
+    """Something on the command line cannot be; `hint` is the next command."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class Refused(errors.BrokerjobsError):
+    """Something could be done, but would lose what nobody said may be lost; `hint` is the next command."""
+
+    def __init__(self, message: str, *, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class ApplicationError(errors.ConfigurationError):
+    """The user's application cannot be imported; `hint` is the next command."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """What is said of an error: `name` is for programs, `message` and `hint` for people."""
+
+    code: ExitCode
+    name: str
+    message: str
+    hint: str
+
+
+# Of each error the first class that fits; all of them are of `brokerjobs.errors`.
+_CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
+    (UsageError, ExitCode.USAGE),
+    (errors.ConfigurationError, ExitCode.CONFIGURATION),
+    (errors.SchemaMismatch, ExitCode.SCHEMA),
+    (errors.LedgerUnavailable, ExitCode.UNREACHABLE),
+    (errors.BrokerUnavailable, ExitCode.UNREACHABLE),
+    (errors.PermissionDenied, ExitCode.PERMISSION),
+    (errors.JobNotFound, ExitCode.NOT_FOUND),
+    (errors.RefusedMove, ExitCode.REFUSED),
+    (Refused, ExitCode.REFUSED),
+    (errors.SubmissionRefused, ExitCode.REFUSED),
+    (errors.JobFailed, ExitCode.ENDED_BADLY),
+    (errors.JobCancelled, ExitCode.ENDED_BADLY),
+    (errors.InReview, ExitCode.ENDED_BADLY),
+    (errors.ResultTimeout, ExitCode.TIMED_OUT),
+)
+_DATABASE_URL: Final = "BROKERJOBS_DATABASE_URL"
+_BROKER_URL: Final = "BROKERJOBS_BROKER_URL"
+_SHOW: Final = "brokerjobs jobs show {error.job_id}"
+_HINTS: Final[tuple[tuple[type[Exception], str], ...]] = (
+    *((kind, _SHOW) for kind in (errors.IdempotencyConflict, errors.RefusedMove, errors.JobFailed)),
+    *((kind, _SHOW) for kind in (errors.JobCancelled, errors.InReview, errors.ResultTimeout)),
+    (errors.JobNotFound, "brokerjobs jobs list"),
+    (errors.UnknownJobType, "brokerjobs setup module:app"),
+    (errors.KeyInFlight, "submit again"),
+    (errors.LedgerUnavailable, f"pg_isready tells whether PostgreSQL answers; {_DATABASE_URL} says where it should be"),
+    (
+        errors.BrokerUnavailable,
+        f"rabbitmqctl ping tells whether RabbitMQ answers; {_BROKER_URL} says where it should be",
+    ),
+    (errors.PermissionDenied, f"rabbitmqctl list_permissions shows who may what; {_BROKER_URL} names the user"),
+)
+_BY_CODE: Final = {
+    ExitCode.CONFIGURATION: "brokerjobs COMMAND --help lists the flags; every setting is also a BROKERJOBS_… variable",
+    ExitCode.UNEXPECTED: "run it again with --debug, which shows the traceback",
+    ExitCode.REFUSED: "mend what was refused and submit again: nothing was recorded",
+}
+# typer exports the errors of its parser by no name but their child's.
+_PARSER_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[1]
+# A connection that PostgreSQL refuses has no SQLSTATE (libpq), only words.
+_LOGIN_REFUSED: Final = re.compile(
+    r"password authentication failed|authentication failed for user|no pg_hba\.conf entry|"
+    r'role "[^"]*" does not exist|is not permitted to log in|permission denied for database|no password supplied'
+)
+_NO_DATABASE: Final = re.compile(r'database "[^"]*" does not exist')
+
+
+def report(error: Exception, *, as_json: bool, debug: bool) -> ExitCode:
+    """Say on stderr what went wrong and return the exit code for it."""
+    complaint = complaint_of(error)
+    if debug:
+        sys.stderr.write(redacted("".join(traceback.format_exception(error))))
+    if as_json:
+        said = {"code": complaint.name, "message": complaint.message, "hint": complaint.hint}
+        sys.stderr.write(output.json_escaped(json.dumps(said, ensure_ascii=False)) + "\n")
+    else:
+        output.say("error: " + complaint.message.replace("\n", "\n  "))
+        if complaint.hint:
+            output.say(f"next: {complaint.hint}")
+    return complaint.code
+
+
+def complaint_of(error: Exception) -> Complaint:
+    """What is said of `error`; of a group what is said of its first error, with all messages."""
+    if isinstance(error, _PARSER_ERROR):
+        return _of_parser(error)
+    several = list(_flat(error))
+    first = several[0]
+    message = "\n".join(redacted(line) for one in several for line in _lines(one))
+    code = next((code for kind, code in _CODES if isinstance(first, kind)), ExitCode.UNEXPECTED)
+    if isinstance(first, errors.LedgerUnavailable) and _LOGIN_REFUSED.search(message):
+        code = ExitCode.PERMISSION
+    if code is ExitCode.UNEXPECTED:
+        message = f"unexpected {type(first).__name__}: {message}"
+    return Complaint(code, _name(first), message, _hint(first, code, message))
+
+
+def _of_parser(error: Exception) -> Complaint:
+    context = getattr(error, "ctx", None)
+    command = getattr(context, "command_path", "brokerjobs")
+    words = str(getattr(error, "format_message", error.__str__)())
+    return Complaint(ExitCode.USAGE, "usage", words, f"{command} --help")
+
+
+def _flat(error: Exception) -> Iterator[Exception]:
+    if isinstance(error, ExceptionGroup):
+        for one in cast("ExceptionGroup[Exception]", error).exceptions:
+            yield from _flat(one)
+    else:
+        yield error
+
+
+def _lines(error: Exception) -> Iterator[str]:
+    """What an error says, and for a failed job how each attempt ended."""
+    yield str(error)
+    yield from getattr(error, "__notes__", ())
+    for attempt in error.attempts if isinstance(error, errors.JobFailed) else ():
+        yield f"attempt {attempt.number} on {attempt.worker}: {attempt.error_type}: {attempt.message}"
+
+
+def _name(error: Exception) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(error).__name__).lower()
+
+
+def _hint(error: Exception, code: ExitCode, message: str) -> str:
+    """Return the next command."""
+    match error:
+        case UsageError() | ApplicationError() | Refused():
+            return error.hint
+        case errors.TopologyMismatch() if error.argument == "type":  # an exchange's: it may have bindings of others
+            return f"rabbitmqadmin delete exchange name={error.queue}, then brokerjobs setup module:app"
+        case errors.TopologyMismatch():
+            return error.command.replace("QUEUE", error.queue)
+        case errors.SchemaMismatch():
+            return error.command
+        case errors.LedgerUnavailable() if code is ExitCode.PERMISSION:
+            return f"psql with the same URL shows whether user and password are right; {_DATABASE_URL} has them"
+        case errors.LedgerUnavailable() if _NO_DATABASE.search(message):
+            return f"createdb makes a database; {_DATABASE_URL} names it"
+        case errors.PermissionDenied() if "database" in message or "ledger" in message:
+            return "brokerjobs setup --grant producer=LOGIN, with the login that owns the ledger"
+        case _:
+            template = next((hint for kind, hint in _HINTS if isinstance(error, kind)), _BY_CODE.get(code, ""))
+            return template.format(error=error)

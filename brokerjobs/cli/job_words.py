@@ -1,0 +1,149 @@
+"""A job's record in words: its state, what it waits for and why.  Everything comes from recorded facts."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from brokerjobs.cli.moments import rough
+from brokerjobs.rules.durations import show_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    Data = Mapping[str, Any]
+
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)")
+
+
+class Times:
+    """Shows times in UTC to the millisecond: the date only where it is not that of `first`; `now` is the ledger's."""
+
+    def __init__(self, first: datetime, now: datetime) -> None:
+        self._first = first.astimezone(UTC)
+        self.now = now
+
+    def show(self, time: str | datetime | None) -> str:
+        """The time, "-" for none."""
+        if time is None:
+            return "-"
+        moment = parsed(time).astimezone(UTC)
+        shown = moment.strftime("%H:%M:%S.%f")[:-3]
+        return shown if moment.date() == self._first.date() else f"{moment:%Y-%m-%d} {shown}"
+
+    def whole(self, time: str | datetime) -> str:
+        """The time with its date."""
+        return f"{parsed(time).astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3]
+
+    def ahead(self, time: str) -> str:
+        """The time and how far it is from now."""
+        left = parsed(time) - self.now
+        return f"{self.show(time)} ({f'in {rough(left)}' if left >= timedelta(0) else f'{rough(-left)} ago'})"
+
+    def beside(self, observed: str | None, recorded: str | None) -> str:
+        """A worker's own time, with its distance to the ledger's, if they differ by a millisecond or more; else ""."""
+        if observed is None:
+            return ""
+        if recorded is None:
+            return f"worker's clock {self.show(observed)}"
+        off = parsed(observed) - parsed(recorded)
+        if abs(off) < timedelta(milliseconds=1):
+            return ""
+        return f"worker's clock {self.show(observed)} ({'' if off < timedelta(0) else '+'}{rough(off)})"
+
+
+def parsed(time: str | datetime) -> datetime:
+    """The time that the ledger's text says."""
+    return time if isinstance(time, datetime) else datetime.fromisoformat(time)
+
+
+def state_of(job: Data, times: Times) -> str:
+    """The job's state in one sentence."""
+    attempts = {attempt["id"]: attempt for attempt in job["attempts"]}
+    match job["state"]:
+        case "succeeded":
+            accepted = attempts.get(job["accepted_attempt"])
+            by = f" with the result of attempt {accepted['number']}" if accepted else ""
+            late = ", which came late" if accepted and accepted["late"] else ""
+            return f"succeeded at {times.show(job['finished_at'])}{by}{late}"
+        case "failed":
+            failure = job["failure"]
+            return f"failed at {times.show(job['finished_at'])} ({failure['class']}): {failure['reason']}"
+        case "cancelled":
+            return f"cancelled at {times.show(job['finished_at'])}"
+        case "review":
+            cause = next((one["cause"] for one in job["reviews"] if one["closed_at"] is None), "no cause recorded")
+            return f"in review, its outcome is unknown and waits for a decision: {cause}"
+        case "running" if job["attempts"]:
+            last = job["attempts"][-1]
+            until = times.ahead(last["lease"]["last_until"])
+            return f"running: attempt {last['number']} on {last['worker']}, lease until {until}"
+        case "queued" if job["waiting"]:
+            return f"queued, waits for {job['waiting']['for']}"
+        case state:
+            return str(state)
+
+
+def waiting_of(job: Data, times: Times) -> str:
+    """What a queued job waits for, and why."""
+    waiting: Data = job["waiting"]
+    until: str | None = waiting["until"]
+    detail: Data = waiting["detail"] or {}
+    when = f" until {times.ahead(until)}" if until else ""
+    match waiting["for"]:
+        case "delivery" if waiting.get("rung_at"):
+            words = f"a delivery: rung at {times.show(waiting['rung_at'])}, not yet claimed by a worker"
+        case "delivery":
+            words = "a delivery: the broker has not yet confirmed its doorbell (a coordinator rings)"
+        case "retry" if detail.get("last"):
+            words = f"nothing more: its last attempt was lost, and without its result the job fails{when}"
+        case "retry":
+            words = f"a retry{when}{_after(detail)}"
+        case "schedule" if detail:
+            words = f"its time{when}{_after(detail)}"
+        case "schedule":
+            words = f"its time{when}, as it was submitted"
+        case "placement" if "no_handler" in detail:
+            worker, count = detail.get("worker"), detail.get("refusals", 1)
+            words = (
+                f"a qualified worker{when}: {worker} has no handler for {detail['no_handler']} (asked {count} times)"
+            )
+        case "placement":
+            words = f"a qualified worker{when}{_after(detail)}"
+        case other:
+            words = " ".join([f"{other}{when}", *details(detail, times)])
+    return words + (", but its deadline has passed: it is about to be ended" if waiting.get("past_deadline") else "")
+
+
+def _after(detail: Data) -> str:
+    if not detail:
+        return ""
+    attempt = f"attempt {detail['attempt']}" if "attempt" in detail else "the last attempt"
+    message = f": {detail['message']}" if detail.get("message") else ""
+    return f", because {attempt} ended with {detail.get('after', 'no reason given')}{message}"
+
+
+def terms_of(job: Data) -> str:
+    """The terms that were frozen into the job."""
+    terms, retry = job["terms"], job["terms"]["retry"]
+
+    def span(seconds: float) -> str:
+        return show_duration(timedelta(seconds=float(seconds)))
+
+    return (
+        f"{'repeatable' if terms['repeatable'] else 'not repeatable'}; lease {span(terms['lease_seconds'])}, "
+        f"time limit {span(terms['time_limit_seconds'])}; up to {retry['attempts']} attempts within "
+        f"{span(retry['elapsed_seconds'])}, {span(retry['first_delay_seconds'])} to {span(retry['max_delay_seconds'])} "
+        f"apart, each {retry['factor']:g} times as far"
+    )
+
+
+def details(detail: Data | None, times: Times) -> Iterator[str]:
+    """Each key of an event's detail with its value; times are shown as all others."""
+    for key, value in (detail or {}).items():
+        if isinstance(value, str):
+            yield f"{key}={times.show(value) if _TIME.fullmatch(value) else value}"
+        elif value is not None:
+            yield f"{key}={json.dumps(value, ensure_ascii=False)}"

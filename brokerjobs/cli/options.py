@@ -1,0 +1,97 @@
+"""Flags that several commands share, and how they become settings."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+from uuid import UUID
+
+import typer
+
+from brokerjobs.cli import output
+from brokerjobs.cli.failures import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from brokerjobs.settings import Settings
+
+Application: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(metavar="[MODULE:APP]", show_default=False, help="The application, if not set elsewhere."),
+]
+ApplicationFlag: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--app", metavar="MODULE:APP", show_default=False, help="The application, if not set elsewhere."),
+]
+DatabaseUrl: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--database-url", metavar="URL", show_default=False, help="The ledger, as postgresql://…"),
+]
+BrokerUrl: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--broker-url", metavar="URL", show_default=False, help="The broker, as amqp://…"),
+]
+OutputFormat: TypeAlias = Annotated[output.Format, typer.Option("-o", "--output", help="What stdout gets.")]
+JobId: TypeAlias = Annotated[str, typer.Argument(metavar="ID", help="The job's id.")]
+Namespace: TypeAlias = Annotated[
+    str | None, typer.Option("--namespace", show_default=False, help="The namespace of the job type.")
+]
+Tags: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--tag", metavar="KEY=VALUE", show_default=False, help="A tag; may be repeated.")
+]
+By: TypeAlias = Annotated[
+    str | None, typer.Option("--by", show_default=False, help="Who does this, for the record; by default user@host.")
+]
+
+
+def settings_of(flags: Mapping[str, object]) -> Settings:
+    """The settings, of which `flags` (dotted keys) were given on the line unless None; raises ConfigurationError."""
+    from brokerjobs.settings_loading import load_settings  # noqa: PLC0415  # slow: pydantic-settings
+
+    return load_settings({key: value for key, value in flags.items() if value is not None})
+
+
+def job_id_of(text: str) -> UUID:
+    """The id that `text` is; raises UsageError."""
+    try:
+        return UUID(text)
+    except ValueError:
+        message = f"{text!r} is no job id: ids are UUIDs, such as 01890a5d-ac96-774b-bcce-b302099a8057"
+        raise UsageError(message, hint="brokerjobs jobs list") from None
+
+
+def tags_of(given: Sequence[str] | None) -> dict[str, str]:
+    """The tags that KEY=VALUE texts are; raises UsageError."""
+    tags: dict[str, str] = {}
+    for one in given or ():
+        key, equals, value = one.partition("=")
+        if not (key and equals):
+            message = f"--tag {one!r} is not of the form KEY=VALUE"
+            raise UsageError(message)
+        tags[key] = value
+    return tags
+
+
+def type_of(text: str, namespace: str | None) -> tuple[str | None, str]:
+    """The namespace, if it is said, and the name of a job type written as `name` or `namespace/name`.
+
+    Raises UsageError if two namespaces are said.
+    """
+    before, slash, name = text.rpartition("/")
+    if slash and namespace is not None and before != namespace:
+        message = f"two namespaces are given: {before!r} in {text!r}, and --namespace {namespace!r}"
+        raise UsageError(message)
+    return (before if slash else namespace), name
+
+
+def who(by: str | None) -> str:
+    """Who does this: what was said, or user@host."""
+    if by is not None:
+        return by
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a user id without a name, as in containers
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"

@@ -1,0 +1,120 @@
+"""How commands speak: data to stdout, the rest to stderr, and nobody's text moves the cursor."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+# Width of what is piped, where COLUMNS says nothing.
+_PIPED_WIDTH: Final = 120
+
+# What a terminal or a reader's eye takes for more than text: controls (C0, DEL, C1), line and paragraph separators,
+# marks that turn the direction of writing (Unicode UAX 9), and halves of characters, which cannot be encoded.
+_MOVING: Final = "\x00-\x1f\x7f-\x9f\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
+_UNSAFE: Final = re.compile(f"[{_MOVING}]")
+_NAMED: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+class Format(StrEnum):
+    """How a command gives its data."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class ListFormat(StrEnum):
+    """How a command gives a list; without a choice a table on a terminal, TSV when piped."""
+
+    TABLE = "table"
+    TSV = "tsv"
+    JSON = "json"
+
+
+def escaped(text: object) -> str:
+    """`text` on one line, with everything that could move a cursor or turn the writing made visible."""
+    return _UNSAFE.sub(_visible, str(text))
+
+
+def json_escaped(text: str) -> str:
+    """JSON text with the same characters as JSON escapes; outside strings valid JSON has none of them but space."""
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def say(text: str) -> None:
+    """Write a message for people to stderr; its own line breaks are kept, other controls are made visible."""
+    _write(sys.stderr, "\n".join(map(escaped, text.split("\n"))))
+
+
+def put(line: str) -> None:
+    """Write a line of data to stdout, made safe."""
+    _write(sys.stdout, escaped(line))
+
+
+def put_json(value: Any) -> None:
+    """Write one object as one line of JSON to stdout."""
+    put_json_text(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def put_json_text(text: str) -> None:
+    """Write a line that is JSON already, as it is: numbers keep every digit that the ledger has."""
+    _write(sys.stdout, json_escaped(text))
+
+
+def put_rows(headers: Sequence[str], rows: Sequence[Sequence[str]], *, table: bool) -> None:
+    """Write rows to stdout: as a table with headers, cut to the width, or as lines parted by tabs without."""
+    if not table:
+        for row in rows:
+            _write(sys.stdout, "\t".join(map(escaped, row)))
+        return
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    made = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for place, header in enumerate(headers):
+        made.add_column(header, no_wrap=True, overflow="ellipsis", min_width=36 if place == 0 else None)
+    for row in rows:
+        made.add_row(*(Text(escaped(cell)) for cell in row))
+    console().print(made)
+
+
+def console() -> Console:
+    """The console of stdout: colours and the terminal's width on a terminal, plain and wide when piped."""
+    from rich.console import Console  # noqa: PLC0415
+
+    made = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    if not made.is_terminal and "COLUMNS" not in os.environ:
+        made.width = _PIPED_WIDTH
+    return made
+
+
+def is_terminal() -> bool:
+    """Whether stdout is a terminal."""
+    return sys.stdout.isatty()
+
+
+def never_fail_on_a_character() -> None:
+    """Let stdout and stderr write an escape for what their encoding has not, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _write(stream: TextIO, line: str) -> None:
+    stream.write(line + "\n")
+    stream.flush()
+
+
+def _visible(found: re.Match[str]) -> str:
+    character = found[0]
+    code = ord(character)
+    return _NAMED.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
