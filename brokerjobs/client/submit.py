@@ -168,14 +168,16 @@ class Submitter:
         )
 
     async def _until_answered(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Asks again with the same ids while the ledger gives no answer, as long as the patience lasts."""
-        end = time.monotonic() + self._roads.patience_seconds
+        """Asks again with the same ids while the ledger gives no answer; the patience counts from the first failure."""
+        end: float | None = None
         pause = _FIRST_PAUSE_SECONDS
         while True:
             try:
                 return await ask()
             except LedgerUnavailable:
-                if time.monotonic() + pause > end:
+                now = time.monotonic()
+                end = now + self._roads.patience_seconds if end is None else end
+                if now + pause > end:
                     raise
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, create_async_engine
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
 WAYS = ("psycopg", "session/psycopg", "session/asyncpg", "connection/psycopg", "connection/asyncpg")
 
@@ -37,7 +37,7 @@ class Borrowed:
 
 
 @asynccontextmanager
-async def borrowed(way: str, url: str, **engine_options: Any) -> AsyncIterator[Borrowed]:
+async def borrowed(way: str, url: str, **engine_options: Any) -> AsyncGenerator[Borrowed]:
     """Opens a transaction in one of `WAYS`; what is not committed is rolled back."""
     async with AsyncExitStack() as stack:
         if way == "psycopg":

@@ -16,14 +16,13 @@ from brokerjobs import App, JobType
 from brokerjobs.broker.names import route_name
 from brokerjobs.client import Client, ClientOptions
 from brokerjobs.ledger import calls
-from brokerjobs.ledger.database import LedgerConnection
-from brokerjobs.ledger.database import ConnectOptions
+from brokerjobs.ledger.database import ConnectOptions, LedgerConnection
 from tests.broker.inbox import Inbox
 from tests.flow.driving import Flow, flow
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
     from uuid import UUID
 
     from tests.databases import Database
@@ -112,6 +111,26 @@ class Shop:
         (reported,) = self._as_worker(calls.fail([calls.Report(holding, failure, _now(), _now())]))
         assert reported.verdict == "recorded", reported
 
+    def let_time_pass(self, interval: str) -> None:
+        """Puts the ledger's clock forward and gives up what is over then, as the coordinator does."""
+        with psycopg.connect(self.database.admin_url, autocommit=True) as connection:
+            connection.execute(
+                "create or replace function brokerjobs.clock() returns timestamptz language sql volatile"
+                f" as $$ select clock_timestamp() + interval '{interval}' $$".encode()
+            )
+            connection.execute(
+                "insert into brokerjobs.service select 'reaper', gen_random_uuid(), 'coordinator-a', t, t,"
+                " t - interval '1 hour' from brokerjobs.clock() t"
+            )
+            connection.execute("select * from brokerjobs.expire('coordinator-a', 100)")
+            connection.execute("select * from brokerjobs.due(100)")
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncGenerator[psycopg.AsyncConnection[Any]]:
+        """A producer's own connection, for `within=`."""
+        async with await psycopg.AsyncConnection.connect(self.database.producer_url) as connection:
+            yield connection
+
     @property
     def route(self) -> str:
         return route_name(self.made.app.namespace, self.charge.terms.queue)
@@ -129,7 +148,7 @@ def _now() -> datetime:
 
 
 @asynccontextmanager
-async def shop(database: Database, namespace: str, broker_url: str) -> AsyncIterator[Shop]:
+async def shop(database: Database, namespace: str, broker_url: str) -> AsyncGenerator[Shop]:
     """An app that takes payments, set up as by `brokerjobs setup`."""
     app = App(namespace)
     charge = app.job_type("payment.charge", Charge, Receipt, repeatable=True, queue="payments")

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from tests.databases import replaced
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
 
 class Proxy:
@@ -84,7 +84,7 @@ class Proxy:
 
 
 @asynccontextmanager
-async def proxied(url: str) -> AsyncIterator[tuple[Proxy, str]]:
+async def proxied(url: str) -> AsyncGenerator[tuple[Proxy, str]]:
     """A proxy in front of the server of `url`, and the URL by way of it."""
     parts = urlsplit(url)
     proxy = Proxy(parts.hostname or "127.0.0.1", parts.port or 0)

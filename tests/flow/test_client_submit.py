@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 import pytest
 from opentelemetry import trace
@@ -28,13 +27,14 @@ from tests.flow.producing import Charge, Receipt, Shop, shop
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
+    from uuid import UUID
 
     from tests.databases import Database
 
 
 @pytest.fixture
-async def made(database: Database, namespace: str, broker_url: str) -> AsyncIterator[Shop]:
+async def made(database: Database, namespace: str, broker_url: str) -> AsyncGenerator[Shop]:
     async with shop(database, namespace, broker_url) as opened:
         yield opened
 

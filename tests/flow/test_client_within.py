@@ -20,7 +20,7 @@ from tests.flow.borrowing import WAYS, borrowed
 from tests.flow.producing import Charge, Shop, shop
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from tests.databases import Database
 
@@ -28,7 +28,7 @@ every_way = pytest.mark.parametrize("way", WAYS)
 
 
 @pytest.fixture
-async def made(database: Database, namespace: str, broker_url: str) -> AsyncIterator[Shop]:
+async def made(database: Database, namespace: str, broker_url: str) -> AsyncGenerator[Shop]:
     async with shop(database, namespace, broker_url) as opened:
         await opened.execute("create table orders (number integer)", "grant all on orders to public")
         yield opened
@@ -153,7 +153,7 @@ async def test_within__autocommit_is_refused(made: Shop, way: str) -> None:
 
 async def test_within__what_is_no_transaction_is_refused(made: Shop) -> None:
     async with made.client() as client:
-        with pytest.raises(ConfigurationError, match="within= was given a builtins.str"):
+        with pytest.raises(ConfigurationError, match=r"within= was given a builtins\.str"):
             await client.submit(made.charge, Charge(), within="session")
 
 
