@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Of the extra; PostgreSQL's binaries may also be installed ones, which is found out when it is started.
 _NEEDED: Final = ("PIL",)
+# Of an event's detail; `brokerjobs jobs show` has all of it.
+_SAID: Final = ("number", "worker", "lease_until", "by", "waiting", "as", "reason", "redelivered", "late")
 
 
 def demo(
@@ -53,15 +55,20 @@ def demo(
 
 def _show(played: Played) -> None:
     """The records of the jobs that something happened to, and the run in plain words."""
-    from brokerjobs.cli import job_page  # noqa: PLC0415  # slow: rich
+    from brokerjobs.cli import job_page, job_words  # noqa: PLC0415  # slow: rich
     from brokerjobs.examples.demo.figures import summary  # noqa: PLC0415  # needs the extra
 
     console = output.console()
     page = job_page.Page(console)
+    now = datetime.now(UTC)
     for title, record in played.records:
-        page.heading(f"{title.upper()}")
-        page.fact("job", record["id"])
-        job_page.show_timeline(record, datetime.now(UTC), console)
-    page.heading("WHAT YOU SAW")
+        page.heading(title)
+        job_page.show_timeline(record, now, console)
+        times = job_words.Times(job_words.parsed(record["submitted_at"]), now)
+        for event in record["events"]:
+            said = {key: value for key, value in (event["detail"] or {}).items() if key in _SAID}
+            words = "  ".join(job_words.details(said, times))
+            page.fact(times.show(event["at"]), f"{event['kind']:<20} {words}")
+    page.heading("What you saw")
     for line in summary(played.figures):
-        page.fact("", line)
+        page.fact("-", line)

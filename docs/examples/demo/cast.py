@@ -13,7 +13,7 @@ from brokerjobs.examples.pictures import checkpoints, journal
 from brokerjobs.servers.processes import Program, ServerProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from pathlib import Path
 
     from brokerjobs.examples.demo.scene import Scene
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WORKERS: Final = ("worker-a", "worker-b")
 _APP: Final = "brokerjobs.examples.pictures.worker:app"
 # -P: nothing of the folder that this happens to run in is imported.
-_COMMAND: Final = (sys.executable, "-P", "-c", "from brokerjobs.cli.main import run; run()")
+_COMMAND: Final = (sys.executable, "-P", "-m", "brokerjobs.cli")
 _PRODUCER: Final = (sys.executable, "-P", "-m", "brokerjobs.examples.pictures.producer")
 _LOG_LINES: Final = 12
 
@@ -40,11 +40,11 @@ class Cast:
 
     def start_coordinator(self) -> None:
         """Starts the coordinator, with its own login."""
-        self._start("coordinator", [*_COMMAND, "coordinator"], "coordinator")
+        self._start("coordinator", [*_COMMAND, "coordinator", "--name", "coordinator"], "coordinator")
 
     def start_worker(self, name: str) -> int:
         """Starts a worker under a name that may have been used before; its process id."""
-        return self._start(name, [*_COMMAND, "worker", _APP], "worker", {"BROKERJOBS_WORKER__NAME": name})
+        return self._start(name, [*_COMMAND, "worker", _APP, "--name", name], "worker")
 
     def start_producer(self) -> None:
         """Starts the producer, which ends by itself."""
@@ -112,7 +112,7 @@ class Cast:
             for ended in [pool.submit(process.stop, 10.0) for process in processes]:
                 ended.result()
 
-    def _start(self, name: str, arguments: list[str | Path], role: str, more: Mapping[str, str] | None = None) -> int:
+    def _start(self, name: str, arguments: list[str | Path], role: str) -> int:
         scene = self.scene
         environment = {
             "BROKERJOBS_CONFIG": str(scene.settings),
@@ -120,7 +120,6 @@ class Cast:
             "BROKERJOBS_BROKER_URL": scene.broker.url,
             journal.VARIABLE: str(scene.journal),
             checkpoints.VARIABLE: str(scene.checkpoints),
-            **(more or {}),
         }
         program = Program(name, arguments, scene.log_of(name), environment)
 
