@@ -5,6 +5,9 @@ This is the public door: what is not named here may change without notice.
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Final
+
 from brokerjobs.app import App
 from brokerjobs.context import AttemptContext, JobContext, JobTransaction, SyncJobContext, SyncJobTransaction
 from brokerjobs.errors import (
@@ -48,6 +51,10 @@ from brokerjobs.rules.failures import FailureClass
 from brokerjobs.rules.retries import RetryPolicy
 from brokerjobs.rules.states import AttemptShown, JobState, Waiting
 
+if TYPE_CHECKING:
+    from brokerjobs.client import CancelOutcome, Client, JobHandle
+    from brokerjobs.ledger.records import JobRecord, JobStatus
+
 __all__ = [
     "AlreadyReported",
     "App",
@@ -56,6 +63,8 @@ __all__ = [
     "AttemptShown",
     "BrokerUnavailable",
     "BrokerjobsError",
+    "CancelOutcome",
+    "Client",
     "ConfigurationError",
     "FailureClass",
     "HandlerSignal",
@@ -67,8 +76,11 @@ __all__ = [
     "JobCancelled",
     "JobContext",
     "JobFailed",
+    "JobHandle",
     "JobNotFound",
+    "JobRecord",
     "JobState",
+    "JobStatus",
     "JobTransaction",
     "JobType",
     "JobTypeConflict",
@@ -97,3 +109,19 @@ __all__ = [
     "Waiting",
     "WrongIsolation",
 ]
+
+# Imported when they are asked for: they bring the drivers with them.
+_LATER: Final = {
+    "CancelOutcome": "brokerjobs.client",
+    "Client": "brokerjobs.client",
+    "JobHandle": "brokerjobs.client",
+    "JobRecord": "brokerjobs.ledger.records",
+    "JobStatus": "brokerjobs.ledger.records",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    return getattr(importlib.import_module(_LATER[name]), name)

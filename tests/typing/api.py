@@ -10,7 +10,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import assert_type
 
-from brokerjobs import App, JobContext, JobType, RetryPolicy, Submission, SyncJobContext
+from brokerjobs import (
+    App,
+    CancelOutcome,
+    Client,
+    JobContext,
+    JobHandle,
+    JobRecord,
+    JobStatus,
+    JobType,
+    RetryPolicy,
+    Submission,
+    SyncJobContext,
+)
 
 
 @dataclass(frozen=True)
@@ -121,3 +133,24 @@ assert_type(forget_image, JobType[Charge, None])
 assert_type(count, JobType[Charge, int])
 
 assert_type(Submission(Charge(1), key="order-1", tags={"order": "1"}), Submission[Charge])
+
+
+async def produce(client: Client, session: object) -> None:
+    handle = await client.submit(charge, Charge(1), key="order-1", tags={"order": "1"}, within=session)
+    assert_type(handle, JobHandle[Receipt])
+    assert_type(await handle.result(timeout=timedelta(seconds=5)), Receipt)
+    assert_type(await handle.status(), JobStatus)
+    assert_type(await handle.record(), JobRecord)
+    assert_type(await handle.cancel(reason="second thoughts"), CancelOutcome)
+    many = await client.submit_many(charge, [Submission(Charge(1), key="order-2", deadline=timedelta(hours=1))])
+    assert_type(many, list[JobHandle[Receipt]])
+    assert_type(await client.find(charge, key="order-1"), JobHandle[Receipt] | None)
+    assert_type(client.handle(charge, handle.id), JobHandle[Receipt])
+    assert_type(await (await client.submit(forget, {"a": 1})).result(timeout=timedelta(seconds=1)), None)
+    await client.submit(charge, Receipt("r"))  # type: ignore[misc]
+    await client.submit_many(charge, [Submission(Receipt("r"))])  # type: ignore[misc]
+    await handle.result()  # type: ignore[call-arg]
+
+
+assert_type(jobs.client(submitted_by="orders-api"), Client)
+jobs.client()  # type: ignore[call-arg]
