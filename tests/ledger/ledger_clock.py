@@ -33,9 +33,11 @@ class LedgerClock:
     def set(self, now: datetime, *, ticking: bool = True) -> datetime:
         """Makes it `now`; with `ticking` the reaper ticks at that moment and has left no gap."""
         self.now = now
-        self._owner.execute("update brokerjobs.test_clock set at = %s", [now])
-        if ticking:
-            self._owner.execute("update brokerjobs.service set ticked_at = %s where name = 'reaper'", [now])
+        self._owner.execute(
+            "with tick as (update brokerjobs.service set ticked_at = %(now)s where name = 'reaper' and %(ticking)s)"
+            " update brokerjobs.test_clock set at = %(now)s",
+            {"now": now, "ticking": ticking},
+        )
         return now
 
     def advance(self, seconds: float, *, ticking: bool = True) -> datetime:
