@@ -177,10 +177,10 @@ async def test_result__that_does_not_come_in_time_says_where_the_job_stands(made
     async with made.client() as client:
         handle = await client.submit(made.charge, Charge())
         with pytest.raises(ResultTimeout) as queued:
-            await handle.result(timeout=timedelta(milliseconds=200))
+            await handle.result(timeout=timedelta(seconds=1.5))
         made.claim(handle.id)
         with pytest.raises(ResultTimeout) as running:
-            await handle.result(timeout=timedelta(milliseconds=200))
+            await handle.result(timeout=timedelta(seconds=1.5))
     assert queued.value.state == "queued (delivery)"
     assert running.value.state == "running"
     assert running.value.__cause__ is None

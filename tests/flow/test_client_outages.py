@@ -11,7 +11,7 @@ import pytest
 
 from brokerjobs import LedgerUnavailable, PermissionDenied, ResultTimeout, SchemaMismatch, Submission
 from tests.flow.producing import Charge, Receipt, Shop, shop
-from tests.flow.proxy import proxied
+from tests.flow.troubled import troubled
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from tests.databases import Database
 
+# Long enough for a poll on a busy machine.
+SOON = timedelta(seconds=1.5)
 NOWHERE = "amqp://guest@127.0.0.1:1/"
 
 
@@ -44,7 +46,7 @@ async def test_broker_down__announce_says_that_the_relay_has_to_ring(made: Shop)
 
 
 async def test_broker__that_comes_back_is_rung_again(made: Shop) -> None:
-    async with proxied(made.made.broker_url) as (proxy, url), made.client(broker_url=url) as client:
+    async with troubled(made.made.broker_url) as (proxy, url), made.client(broker_url=url) as client:
         await client.submit(made.charge, Charge())
         await made.all_announced()
         await proxy.stop()
@@ -62,7 +64,7 @@ async def test_broker__that_comes_back_is_rung_again(made: Shop) -> None:
 
 async def test_silent_broker__holds_up_neither_submissions_nor_the_end(made: Shop) -> None:
     """It takes the connection and never says a word; publishing would wait five seconds for it."""
-    async with proxied(made.made.broker_url) as (proxy, url):
+    async with troubled(made.made.broker_url) as (proxy, url):
         proxy.silence()
         began = time.monotonic()
         async with made.client(broker_url=url) as client:
@@ -72,7 +74,7 @@ async def test_silent_broker__holds_up_neither_submissions_nor_the_end(made: Sho
 
 
 async def test_ledger_down__is_said_within_the_patience_and_nothing_is_half_submitted(made: Shop) -> None:
-    async with proxied(made.database.producer_url) as (proxy, url), made.client(database_url=url) as client:
+    async with troubled(made.database.producer_url) as (proxy, url), made.client(database_url=url) as client:
         await client.submit(made.charge, Charge())
         await proxy.stop()
         began = time.monotonic()
@@ -93,7 +95,7 @@ async def test_ledger_down__is_said_within_the_patience_and_nothing_is_half_subm
 async def test_ledger__that_comes_back_in_time_is_never_noticed(made: Shop) -> None:
     patience = timedelta(seconds=20)
     async with (
-        proxied(made.database.producer_url) as (proxy, url),
+        troubled(made.database.producer_url) as (proxy, url),
         made.client(database_url=url, patience=patience) as client,
         asyncio.TaskGroup() as group,
     ):
@@ -111,7 +113,7 @@ async def test_ledger__that_comes_back_in_time_is_never_noticed(made: Shop) -> N
 @pytest.mark.parametrize("key", [None, "order-1"])
 async def test_lost_reply__asks_again_and_the_job_is_there_once(made: Shop, key: str | None) -> None:
     """The server has committed, and the answer went with the connection."""
-    async with proxied(made.database.producer_url) as (proxy, url), made.client(database_url=url) as client:
+    async with troubled(made.database.producer_url) as (proxy, url), made.client(database_url=url) as client:
         proxy.lose_reply_to(b"brokerjobs.submit")
         handle = await client.submit(made.charge, Charge(), key=key)
         assert proxy.lost == 1
@@ -122,7 +124,7 @@ async def test_lost_reply__asks_again_and_the_job_is_there_once(made: Shop, key:
 
 async def test_lost_reply__to_the_commit_of_many_asks_again_and_they_are_there_once(made: Shop) -> None:
     many = [Submission(Charge(cents=cents), key=f"order-{cents}" if cents % 2 else None) for cents in range(450)]
-    async with proxied(made.database.producer_url) as (proxy, url), made.client(database_url=url) as client:
+    async with troubled(made.database.producer_url) as (proxy, url), made.client(database_url=url) as client:
         proxy.lose_reply_to(b"COMMIT")
         handles = await client.submit_many(made.charge, many)
         assert proxy.lost == 1
@@ -132,14 +134,14 @@ async def test_lost_reply__to_the_commit_of_many_asks_again_and_they_are_there_o
 
 
 async def test_wait__survives_the_ledger_and_ends_with_its_time(made: Shop) -> None:
-    async with proxied(made.database.producer_url) as (proxy, url), made.client(database_url=url) as client:
+    async with troubled(made.database.producer_url) as (proxy, url), made.client(database_url=url) as client:
         handle = await client.submit(made.charge, Charge())
         waiter = asyncio.create_task(handle.result(timeout=timedelta(seconds=20)))
         with pytest.raises(ResultTimeout) as queued:
-            await handle.result(timeout=timedelta(milliseconds=100))
+            await handle.result(timeout=SOON)
         await proxy.stop()
         with pytest.raises(ResultTimeout) as away:
-            await handle.result(timeout=timedelta(milliseconds=300))
+            await handle.result(timeout=SOON)
         made.complete(handle.id, Receipt(reference="r-1"))
         assert not waiter.done()
         await proxy.start()
@@ -150,7 +152,7 @@ async def test_wait__survives_the_ledger_and_ends_with_its_time(made: Shop) -> N
 
 
 async def test_ledger_down__announcing_never_fails(made: Shop) -> None:
-    async with proxied(made.database.producer_url) as (proxy, url), made.client(database_url=url) as client:
+    async with troubled(made.database.producer_url) as (proxy, url), made.client(database_url=url) as client:
         async with made.connection() as connection:
             handle = await client.submit(made.charge, Charge(), within=connection)
             await connection.commit()
