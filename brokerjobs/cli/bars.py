@@ -27,8 +27,8 @@ class Glyphs:
     rejected: str
     noted: str
 
-    def legend(self, drawn: str) -> str:
-        """What the glyphs mean that were drawn."""
+    def legend(self, drawn: str) -> list[str]:
+        """What each of the glyphs means that were drawn."""
         words = {
             self.held: "lease held",
             self.ahead: "lease still ahead",
@@ -39,7 +39,7 @@ class Glyphs:
             self.rejected: "late result rejected",
             self.noted: "late report recorded",
         }
-        return "   ".join(f"{glyph} {meaning}" for glyph, meaning in words.items() if glyph in drawn)
+        return [f"{glyph} {meaning}" for glyph, meaning in words.items() if glyph in drawn]
 
 
 LINES = Glyphs("━", "┄", "·", "✓", "✗", "↩", "⚑", "!")

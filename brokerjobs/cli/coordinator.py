@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated
 
 import typer
 
 from brokerjobs.cli import logs, options
+from brokerjobs.errors import BrokerUnavailable
+
+_log = logging.getLogger(__name__)
 
 
 def coordinator(
@@ -19,7 +23,25 @@ def coordinator(
     """Run the services of time and failure (relay, reaper, scheduler …) until SIGTERM; any number may run."""
     logs.set_up(log_level)
     settings = options.settings_of({"database_url": database_url, "broker_url": broker_url})
+    import asyncio  # noqa: PLC0415  # slow
+
     from brokerjobs import wiring  # noqa: PLC0415  # slow: the drivers of both servers
     from brokerjobs.coordinator import process  # noqa: PLC0415  # ditto
 
-    raise typer.Exit(process.run(wiring.coordinator_options(settings, name)))
+    told = wiring.coordinator_options(settings, name)
+    asyncio.run(_log_in(told.broker.url))
+    raise typer.Exit(process.run(told))
+
+
+async def _log_in(url: str) -> None:
+    """Find out at the start whether the broker refuses the login: the relay logs in when it has something to ring.
+
+    Raises PermissionDenied, ConfigurationError; a broker that is away may come back.
+    """
+    from brokerjobs.broker.connection import linked  # noqa: PLC0415  # slow
+
+    try:
+        async with linked(url, "coordinator"):
+            pass
+    except BrokerUnavailable as error:
+        _log.warning("%s", error)

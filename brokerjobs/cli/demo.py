@@ -6,7 +6,7 @@ import importlib.util
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -55,7 +55,9 @@ def demo(
 
 def _show(played: Played) -> None:
     """The records of the jobs that something happened to, and the run in plain words."""
-    from brokerjobs.cli import job_page, job_words  # noqa: PLC0415  # slow: rich
+    from rich.text import Text  # noqa: PLC0415  # slow
+
+    from brokerjobs.cli import job_page, job_words  # noqa: PLC0415  # ditto
     from brokerjobs.examples.demo.figures import summary  # noqa: PLC0415  # needs the extra
 
     console = output.console()
@@ -66,9 +68,10 @@ def _show(played: Played) -> None:
         job_page.show_timeline(record, now, console)
         times = job_words.Times(job_words.parsed(record["submitted_at"]), now)
         for event in record["events"]:
-            said = {key: value for key, value in (event["detail"] or {}).items() if key in _SAID}
-            words = "  ".join(job_words.details(said, times))
-            page.fact(times.show(event["at"]), f"{event['kind']:<20} {words}")
+            detail: dict[str, Any] = event["detail"] or {}
+            said = {key: value for key, value in detail.items() if key in _SAID}
+            words = f"{event['kind']:<18}  {'  '.join(job_words.details(said, times))}"
+            page.hanging(f"  {times.show(event['at'])}  ", Text(output.escaped(words)))
     page.heading("What you saw")
     for line in summary(played.figures):
-        page.fact("-", line)
+        page.hanging("- ", Text(output.escaped(line)))

@@ -12,7 +12,7 @@ from brokerjobs.cli.moments import rough
 from brokerjobs.cli.output import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from rich.console import Console
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     Data = Mapping[str, Any]
 
 _LABEL: Final = 12
+_STATE: Final = len("succeeded")
 _RESULT_SHOWN: Final = 200
 _NAME_SHOWN: Final = 24
 _STYLES: Final = {
@@ -61,7 +62,17 @@ class Page:
         lines = value.wrap(self._console, room, overflow="fold") or [Text("")]
         for place, line in enumerate(lines):
             line.rstrip()
-            self._print(Text(before if place == 0 else " " * len(before), style="dim").append_text(line))
+            self._print(Text(before if place == 0 else " " * len(before)).append_text(line))
+
+    def phrases(self, before: str, phrases: Sequence[str]) -> None:
+        """Short phrases beside each other, none of them broken."""
+        line = before
+        for phrase in phrases:
+            if line != before and len(line) + len(phrase) > self.width:
+                self.verbatim(line, style="dim")
+                line = before
+            line += f"{phrase}   "
+        self.verbatim(line, style="dim")
 
     def verbatim(self, text: str, style: str = "") -> None:
         """A line that fits already."""
@@ -86,6 +97,13 @@ def show(record: Data, now: datetime, console: Console, *, whole: bool) -> None:
     _events(page, record, times)
 
 
+def show_timeline(record: Data, now: datetime, console: Console) -> None:
+    """Print the bars of a record's attempts alone; nothing for a job that nobody has claimed."""
+    if record["attempts"]:
+        times = job_words.Times(job_words.parsed(record["submitted_at"]), now)
+        _timeline(Page(console), record["attempts"], times, _glyphs(console))
+
+
 def _header(page: Page, job: Data, times: job_words.Times, *, whole: bool) -> None:
     page.verbatim(f"job {job['id']}", style="bold")
     page.fact("type", f"{job['namespace']}/{job['type']}")
@@ -95,7 +113,7 @@ def _header(page: Page, job: Data, times: job_words.Times, *, whole: bool) -> No
     if cancel := job["cancel"]:
         page.fact("cancel", f"asked for by {cancel['by']} at {times.show(cancel['at'])}: {cancel['reason']}")
     login = "" if job["login"] == job["submitted_by"] else f" (login {job['login']})"
-    observed = times.beside(job["observed_submitted_at"], job["submitted_at"]).replace("worker's", "its")
+    observed = times.beside(job["observed_submitted_at"], job["submitted_at"]).replace("worker's", "producer's")
     submitted = f"{times.whole(job['submitted_at'])} UTC by {job['submitted_by']}{login}"
     page.fact("submitted", f"{submitted}{', ' + observed if observed else ''}")
     page.fact("key", "no key" if job["key"] is None else job["key"])
@@ -131,12 +149,12 @@ def _timeline(page: Page, attempts: list[Data], times: job_words.Times, glyphs: 
         line = bars.bar(attempt, axis, times.now, glyphs)
         drawn += line
         page.verbatim(name.ljust(margin) + line, style=_STYLES.get(attempt["state"], ""))
-    page.hanging(" " * margin, Text(glyphs.legend(drawn), style="dim"))
+    page.phrases(" " * margin, glyphs.legend(drawn))
 
 
 def _attempt(page: Page, attempt: Data, times: job_words.Times, *, whole: bool) -> None:
     state = attempt["state"] + (" (late)" if attempt["late"] and attempt["state"] == "completed" else "")
-    page.heading(f"ATTEMPT {attempt['number']}  {state}")
+    page.heading(f"ATTEMPT {attempt['number']}  {state}  fencing number {attempt['fencing_number']}")
     for label, value in _facts(attempt, times):
         page.fact(label, value, indent=2, style=_STYLES.get(attempt["state"], "") if label == "reported" else "")
     failure = attempt["failure"]
@@ -153,7 +171,6 @@ def _attempt(page: Page, attempt: Data, times: job_words.Times, *, whole: bool) 
 def _facts(attempt: Data, times: job_words.Times) -> Iterator[tuple[str, str]]:
     lease, closed, report, delivery = attempt["lease"], attempt["closed"], attempt["report"], attempt["delivery"]
     yield "worker", attempt["worker"]
-    yield "fencing no.", attempt["fencing_number"]
     yield "id", attempt["id"]
     if delivery["ticket"]:
         again = ", redelivered" if delivery["redelivered"] else ""
@@ -228,10 +245,8 @@ def _events(page: Page, job: Data, times: job_words.Times) -> None:
     for one in events:
         number = numbers.get(one["attempt"], "") if one["attempt"] else ""
         before = f"  {times.show(one['at']).rjust(width)}  {number:<3} {escaped(one['kind']).ljust(kinds)}  "
-        words = Text(escaped(one["state"] or ""), style=_STYLES.get(one["state"] or "", ""))
-        for detail in job_words.details(one["detail"], times):
-            words.append(f"  {escaped(detail)}", style="")
-        page.hanging(before, words)
+        before += escaped(one["state"] or "").ljust(_STATE) + "  "
+        page.hanging(before, Text("  ".join(map(escaped, job_words.details(one["detail"], times)))))
 
 
 def _glyphs(console: Console) -> bars.Glyphs:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Look at jobs, and cancel them.", no_args_is_help=True, rich_markup_mode=None)
 
-_HEADERS = ("ID", "TYPE", "STATE", "WAITS FOR", "ATTEMPTS", "AGE", "KEY", "SUBMITTED BY")
+_HEADERS = ("ID", "TYPE", "STATE", "AGE", "ATTEMPTS", "KEY", "SUBMITTED BY")
+_NARROW = 110  # columns of a terminal below which only the first four are shown
 _PAGE = 1_000  # as many as one statement of the ledger answers
 _ListFormat: TypeAlias = Annotated[
     output.ListFormat | None, typer.Option("-o", "--output", show_default=False, help="[table, or tsv when piped]")
@@ -163,11 +164,12 @@ def _print(jobs: Iterator[Listed], style: output.ListFormat, limit: int) -> None
             case output.ListFormat.JSON:
                 output.put_json(_as_json(job))
             case output.ListFormat.TSV:
-                output.put_rows(_HEADERS, [_line(job)], table=False)
+                output.put_tabs(_line(job))
             case output.ListFormat.TABLE:
-                rows.append(_short(job))
-    if style is output.ListFormat.TABLE and rows:
-        output.put_rows(_HEADERS, rows, table=True)
+                rows.append(_short(job, datetime.now(UTC)))
+    if rows:
+        columns = len(_HEADERS) if output.console().width >= _NARROW else 4
+        output.put_table(_HEADERS[:columns], [row[:columns] for row in rows])
     if not count:
         output.say("no jobs found")
     elif count == limit:
@@ -195,21 +197,34 @@ def _as_json(job: Listed) -> dict[str, Any]:
 
 
 def _line(job: Listed) -> tuple[str, ...]:
-    """All of it, times whole."""
-    until = moments.rfc3339(job.wait_until)
-    waits = f"{job.waiting} until {until}" if until else job.waiting or ""
+    """All of it for a program, times whole: id, type, state, waits for, until, attempts, submitted at, key, by."""
     state = f"{job.state} ({job.failure_class})" if job.failure_class else job.state
-    submitted = moments.rfc3339(job.submitted_at) or ""
-    name = f"{job.namespace}/{job.type}"
-    return (str(job.job_id), name, state, waits, str(job.attempts), submitted, job.key or "", job.submitted_by)
+    return (
+        str(job.job_id),
+        f"{job.namespace}/{job.type}",
+        state,
+        job.waiting or "",
+        moments.rfc3339(job.wait_until) or "",
+        str(job.attempts),
+        moments.rfc3339(job.submitted_at) or "",
+        job.key or "",
+        job.submitted_by,
+    )
 
 
-def _short(job: Listed) -> tuple[str, ...]:
+def _short(job: Listed, now: datetime) -> tuple[str, ...]:
     """For a terminal: ages instead of times."""
-    line = list(_line(job))
-    now = datetime.now(UTC)
-    line[3] = job.waiting or ""
-    if job.waiting and job.wait_until is not None:
-        line[3] = f"{job.waiting} {moments.rough(job.wait_until - now)}"
-    line[5] = moments.rough(now - job.submitted_at)
-    return tuple(line)
+    state = f"{job.state} ({job.failure_class})" if job.failure_class else job.state
+    if job.waiting:
+        until = f" {moments.rough(job.wait_until - now)}" if job.wait_until else ""
+        state = f"queued: {job.waiting}{until}"
+    age = moments.rough(now - job.submitted_at)
+    return (
+        str(job.job_id),
+        f"{job.namespace}/{job.type}",
+        state,
+        age,
+        str(job.attempts),
+        job.key or "",
+        job.submitted_by,
+    )

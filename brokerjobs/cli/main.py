@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from brokerjobs.cli import coordinator, failures, jobs, output, setup, submit, version, worker
+from brokerjobs.cli import coordinator, demo, failures, jobs, output, setup, submit, version, worker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +27,7 @@ class Program(TyperGroup):
         debug, given = _without_debug(given)
         output.never_fail_on_a_character()
         try:
+            _check_text(given)
             done = super().main(given, *more, **extra)
         except BrokenPipeError:
             _drop_stdout()
@@ -64,6 +65,7 @@ app.command("worker", short_help="Run the jobs of an application.")(worker.worke
 app.command("coordinator", short_help="Run the services of time and failure.")(coordinator.coordinator)
 app.command("submit", short_help="Submit one job.")(submit.submit)
 app.add_typer(jobs.app, name="jobs")
+app.command("demo", short_help="Watch jobs survive workers that are killed and paused.")(demo.demo)
 app.command("version")(version.version)
 
 
@@ -76,6 +78,14 @@ def _without_debug(args: list[str]) -> tuple[bool, list[str]]:
     end = args.index("--") if "--" in args else len(args)
     kept = [one for one in args[:end] if one != _DEBUG]
     return len(kept) < end, kept + args[end:]
+
+
+def _check_text(args: Sequence[str]) -> None:
+    """Raise UsageError for an argument that is not UTF-8: neither server could be told it."""
+    for one in args:
+        if not output.is_text(one):
+            message = f"the argument {output.escaped(one)} is not UTF-8"
+            raise failures.UsageError(message, hint="brokerjobs --help")
 
 
 def _wants_json(args: Sequence[str]) -> bool:

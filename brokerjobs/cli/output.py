@@ -50,6 +50,11 @@ def json_escaped(text: str) -> str:
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
+def is_text(text: str) -> bool:
+    """Whether `text` has no halves of characters, which Python makes of bytes that are not UTF-8."""
+    return not any("\ud800" <= one <= "\udfff" for one in text)
+
+
 def say(text: str) -> None:
     """Write a message for people to stderr; its own line breaks are kept, other controls are made visible."""
     _write(sys.stderr, "\n".join(map(escaped, text.split("\n"))))
@@ -70,18 +75,20 @@ def put_json_text(text: str) -> None:
     _write(sys.stdout, json_escaped(text))
 
 
-def put_rows(headers: Sequence[str], rows: Sequence[Sequence[str]], *, table: bool) -> None:
-    """Write rows to stdout: as a table with headers, cut to the width, or as lines parted by tabs without."""
-    if not table:
-        for row in rows:
-            _write(sys.stdout, "\t".join(map(escaped, row)))
-        return
+def put_tabs(cells: Sequence[str]) -> None:
+    """Write one line of cells parted by tabs; tabs in a cell are made visible."""
+    _write(sys.stdout, "\t".join(map(escaped, cells)))
+
+
+def put_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Write rows with headers, cut to the width; the first column is never cut."""
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     made = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     for place, header in enumerate(headers):
-        made.add_column(header, no_wrap=True, overflow="ellipsis", min_width=36 if place == 0 else None)
+        first = max(map(len, (row[0] for row in rows)), default=0) if place == 0 else None
+        made.add_column(header, no_wrap=True, overflow="ellipsis", min_width=first)
     for row in rows:
         made.add_row(*(Text(escaped(cell)) for cell in row))
     console().print(made)

@@ -18,7 +18,7 @@ from brokerjobs.cli.main import app
 from tests.waiting import eventually_sync
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Mapping
 
 PROGRAM = (sys.executable, "-m", "brokerjobs.cli")
 _PATIENCE_SECONDS = 30.0
@@ -63,7 +63,7 @@ class Command:
 
     folder: Path
     env: dict[str, str]
-    ended: list[subprocess.Popen[str]] = field(default_factory=list)
+    ended: list[subprocess.Popen[str]] = field(default_factory=list[subprocess.Popen[str]])
 
     def __call__(self, *args: str, stdin: str | bytes | None = None, env: Mapping[str, str] | None = None) -> Done:
         """Run it in this process."""
@@ -85,7 +85,7 @@ class Command:
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     @contextmanager
-    def running(self, *args: str, said: str, env: Mapping[str, str] | None = None) -> Iterator[Running]:
+    def running(self, *args: str, said: str, env: Mapping[str, str] | None = None) -> Generator[Running]:
         """Run it as a process of its own beside the test, from when it has `said` something on stderr."""
         log = self.folder / f"stderr-{len(self.ended)}"
         with log.open("w") as stderr:

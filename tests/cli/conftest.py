@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cli.command import Command
+from tests.ledger.ledger_clock import LedgerClock
+from tests.ledger.ledger_driver import Doors, Ledger, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,3 +91,12 @@ def ready(brokerjobs: Command, as_owner: dict[str, str], shop: str) -> Command:
     """Commands of a producer after `brokerjobs setup shop:jobs`."""
     brokerjobs("setup", shop, env=as_owner).ok()
     return brokerjobs
+
+
+@pytest.fixture
+def ledger(database: Database, namespace: str) -> Iterator[Ledger]:
+    """The ledger of `brokerjobs`, driven call by call, with a clock that the test sets."""
+    doors = Doors(database)
+    with doors.connect("owner") as owner, Ledger(doors, LedgerClock(owner), Place(namespace)) as driver:
+        yield driver
+    doors.close()
