@@ -98,6 +98,10 @@ class PrivateRabbitMQ:
             )
         return done.stdout
 
+    def log_text(self) -> str:
+        """What the node has logged."""
+        return "".join(file.read_text() for file in sorted((self._folder / "log").glob("*.log")))
+
     def stop_app(self) -> None:
         """Stop the broker inside the node: connections are closed, the port is shut, the data stay."""
         self.ctl("stop_app")

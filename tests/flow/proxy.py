@@ -1,95 +1,102 @@
-"""A TCP proxy in front of a server, which can go away, fall silent, and lose one reply."""
+"""A TCP proxy on loopback that can cut, and that can lose the answer to one COMMIT."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
-
-from tests.databases import replaced
+from urllib.parse import urlsplit, urlunsplit
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncIterator
+
+# PostgreSQL's simple query message for COMMIT, as psycopg ends a transaction: type, length, text, NUL.
+COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"
 
 
+@dataclass
 class Proxy:
-    """Passes bytes on; what it does instead is said by its methods."""
+    """Forwards connections to one server; what it does next is set by its methods."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._upstream = (host, port)
-        self._server: asyncio.Server | None = None
-        self._port = 0
-        self._open: set[asyncio.StreamWriter] = set()
-        self._silent = False
-        self._losing: bytes | None = None
-        self.lost = 0
-
-    async def start(self) -> None:
-        """Listens; on the same port as before, if it did."""
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port)
-        self._port = self._server.sockets[0].getsockname()[1]
-
-    async def stop(self) -> None:
-        """Refuses connections, and cuts those that are open."""
-        if self._server is not None:
-            self._server.close()
-        self.cut()
+    url: str
+    _host: str
+    _port: int
+    lose_commit: str = ""
+    """"before" or "after": cut when the next COMMIT comes, before or after the server has got it."""
+    lost: int = 0
+    _open: set[asyncio.StreamWriter] = field(default_factory=set)
+    _refusing: bool = False
 
     def cut(self) -> None:
-        """Cuts the connections that are open."""
-        for writer in self._open:
+        """Cuts every connection, as a reset, and refuses new ones until `heal`."""
+        self._refusing = True
+        for writer in list(self._open):
             writer.transport.abort()
-        self._open.clear()
 
-    def silence(self) -> None:
-        """Takes connections, and passes nothing on."""
-        self._silent = True
+    def heal(self) -> None:
+        """Lets connections through again."""
+        self._refusing = False
 
-    def lose_reply_to(self, request: bytes) -> None:
-        """Cuts the connection when the server answers the next request with these bytes in it."""
-        self._losing = request
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection."""
+        if self._refusing:
+            writer.transport.abort()
+            return
+        upstream, outward = await asyncio.open_connection(self._host, self._port)
+        ends = {writer, outward}
+        self._open |= ends
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._forward(reader, outward, ends, watched=True))
+                group.create_task(self._forward(upstream, writer, ends, watched=False))
+        except* OSError:
+            pass
+        finally:
+            self._open -= ends
 
-    def of(self, url: str) -> str:
-        """The same URL by way of the proxy."""
-        parts = urlsplit(url)
-        return replaced(url).replace(f":{parts.port}", f":{self._port}", 1)
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open.add(writer)
+    async def _forward(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        ends: set[asyncio.StreamWriter],
+        *,
+        watched: bool,
+    ) -> None:
         with contextlib.suppress(OSError):
-            up_reader, up_writer = await asyncio.open_connection(*self._upstream)
-            self._open.add(up_writer)
-            asked = asyncio.Event()
-            await asyncio.gather(self._requests(reader, up_writer, asked), self._replies(up_reader, writer, asked))
-
-    async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: asyncio.Event) -> None:
-        while data := await reader.read(65_536):
-            if self._losing is not None and self._losing in data:
-                self._losing = None
-                asked.set()
-            if not self._silent:
+            while data := await reader.read(65536):
+                if watched and self.lose_commit and COMMIT in data:
+                    when, self.lose_commit = self.lose_commit, ""
+                    self.lost += 1
+                    if when == "after":
+                        writer.write(data)
+                        await writer.drain()
+                        # The server's answer proves that it has the COMMIT; this end never sees it.
+                        await self._answered(ends, writer)
+                    break
                 writer.write(data)
-        writer.close()
+                await writer.drain()
+        for end in ends:
+            end.transport.abort()
 
-    async def _replies(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: asyncio.Event) -> None:
-        while data := await reader.read(65_536):
-            if asked.is_set():
-                self.lost += 1
-                writer.transport.abort()
-                return
-            writer.write(data)
-        writer.close()
+    async def _answered(self, ends: set[asyncio.StreamWriter], outward: asyncio.StreamWriter) -> None:
+        for end in ends - {outward}:
+            end.transport.abort()
+        outward.write_eof()
+        # The server ends its side when it has worked off what it got.
+        while not outward.transport.is_closing():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
-@asynccontextmanager
-async def proxied(url: str) -> AsyncGenerator[tuple[Proxy, str]]:
-    """A proxy in front of the server of `url`, and the URL by way of it."""
+@contextlib.asynccontextmanager
+async def proxied(url: str) -> AsyncIterator[Proxy]:
+    """A proxy before the server of `url`; its own `url` is the same with another port."""
     parts = urlsplit(url)
-    proxy = Proxy(parts.hostname or "127.0.0.1", parts.port or 0)
-    await proxy.start()
-    try:
-        yield proxy, proxy.of(url)
-    finally:
-        await proxy.stop()
+    proxy = Proxy("", parts.hostname or "127.0.0.1", parts.port or 0)
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    user = parts.netloc.rpartition("@")[0]
+    proxy.url = urlunsplit(parts._replace(netloc=f"{user}@127.0.0.1:{port}" if user else f"127.0.0.1:{port}"))
+    async with server:
+        yield proxy
+        proxy.cut()

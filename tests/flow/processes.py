@@ -1,0 +1,143 @@
+"""Worker processes of the scripted application, and the ways in which they disappear."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from brokerjobs import App
+from tests.flow import scripted
+from tests.flow.driving import Flow, flow
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from brokerjobs.job_type import JobType
+    from tests.databases import Database
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class WorkerProcess:
+    """One real worker process."""
+
+    popen: subprocess.Popen[bytes]
+    log: Path
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal to this process alone."""
+        os.kill(self.popen.pid, number)
+
+    def kill(self) -> None:
+        """Ends it as a crash does."""
+        self.popen.kill()
+        self.popen.wait(10)
+
+    async def drain(self) -> int:
+        """Ends it in order; answers its exit code."""
+        self.signal(signal.SIGTERM)
+        return await self.ended()
+
+    async def ended(self) -> int:
+        """Waits for its end, while the test's own event loop goes on; answers the exit code, negative for a signal."""
+
+        async def over() -> bool:
+            return self.popen.poll() is not None
+
+        await eventually(over, 30)
+        return self.popen.returncode
+
+    @property
+    def said(self) -> str:
+        """What it logged."""
+        return self.log.read_text()
+
+
+@dataclass
+class Stage:
+    """The scripted application on a ledger and a broker, and a folder of marks."""
+
+    made: Flow
+    marks: Path
+    repeatable: JobType[list[str], str]
+    once: JobType[list[str], str]
+
+    @contextmanager
+    def worker(self, name: str = "worker-a", *, kill_at: str = "", **settings: str) -> Iterator[WorkerProcess]:
+        """Starts a worker with settings by their variables; whatever is left of it is killed at the end."""
+        given = {
+            "DATABASE_URL": self.made.options.database_url,
+            "BROKER_URL": self.made.options.broker_url,
+            "WORKER__NAME": name,
+            "WORKER__COORDINATOR": "false",
+            "WORKER__HEARTBEAT": "1s",
+            # A stopped process keeps deliveries until the broker misses two of its heartbeats.
+            "BROKER__HEARTBEAT": "2s",
+            "TEST_NAMESPACE": self.made.app.namespace,
+            "TEST_MARKS": str(self.marks),
+            "TEST_KILL_AT": kill_at,
+        } | settings
+        environment = {**os.environ, **{f"BROKERJOBS_{key}": value for key, value in given.items() if value}}
+        log = self.marks / f"{name}.log"
+        with log.open("ab") as file:
+            process = WorkerProcess(
+                subprocess.Popen(
+                    [sys.executable, "-m", "tests.flow.scripted"], cwd=ROOT, env=environment, stdout=file, stderr=file
+                ),
+                log,
+            )
+        try:
+            yield process
+        finally:
+            if process.popen.poll() is None:
+                process.signal(signal.SIGCONT)
+                process.kill()
+
+    def mark(self, name: str) -> None:
+        """Lets a handler that waits for this mark go on."""
+        (self.marks / name).touch()
+
+    async def marked(self, name: str) -> None:
+        """Waits until a handler has set this mark."""
+
+        async def there() -> bool:
+            return (self.marks / name).exists()
+
+        await eventually(there, 20)
+
+    def lines(self, name: str) -> list[str]:
+        """Lines of an unfenced effect: the attempts that wrote one."""
+        file = self.marks / name
+        return file.read_text().split() if file.exists() else []
+
+    async def effects(self) -> list[Any]:
+        """Rows of the fenced table: a job id each."""
+        async with await psycopg.AsyncConnection.connect(self.made.database.admin_url, autocommit=True) as connection:
+            return [row[0] for row in await (await connection.execute("select job_id from effects")).fetchall()]
+
+
+@asynccontextmanager
+async def stage(database: Database, namespace: str, broker_url: str, folder: Path) -> AsyncIterator[Stage]:
+    """Registers the scripted application under a namespace of the test's own."""
+    app = App(namespace)
+    types: dict[str, Any] = {}
+    for name, one in scripted.app.types.items():
+        terms = one.terms
+        types[name] = app.job_type(
+            name, list[str], str, repeatable=terms.repeatable, lease=terms.lease, retry=terms.retry
+        )
+    async with await psycopg.AsyncConnection.connect(database.admin_url, autocommit=True) as connection:
+        await connection.execute("create table effects (job_id uuid, fencing_number bigint)")
+        await connection.execute("grant insert, select on effects to public")
+    async with flow(app, database, broker_url) as made:
+        yield Stage(made, folder, types["repeatable"], types["once"])

@@ -1,0 +1,162 @@
+"""An application for worker processes whose jobs do what their payload says: the tests' remote hands.
+
+Started as `python -m tests.flow.scripted` with the settings of a worker in the environment, the namespace in
+BROKERJOBS_TEST_NAMESPACE and a folder for marks in BROKERJOBS_TEST_MARKS.  BROKERJOBS_TEST_KILL_AT names a step before
+which the process kills itself as SIGKILL does, without a hook in the product.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from brokerjobs import App, LedgerUnavailable, RetryPolicy, Snooze
+from brokerjobs.settings_loading import load_settings
+from brokerjobs.wiring import run_worker
+from brokerjobs.worker.completions import Completions
+from brokerjobs.worker.runner import Runner
+from brokerjobs.worker.settlement import Settlement
+
+if TYPE_CHECKING:
+    from brokerjobs.context import JobContext
+
+MARKS = Path(os.environ.get("BROKERJOBS_TEST_MARKS", "."))
+QUICK = RetryPolicy(attempts=3, first_delay=timedelta(milliseconds=10), max_delay=timedelta(milliseconds=50))
+
+app = App(os.environ.get("BROKERJOBS_TEST_NAMESPACE", "scripted"))
+
+
+async def follow(script: list[str], ctx: JobContext) -> str:
+    """Does the steps of a script, and returns the attempt that did them."""
+    for step in script:
+        verb, _, argument = step.partition(":")
+        if verb == "first":  # what follows is for the first attempt alone
+            if ctx.attempt.number != 1:
+                break
+        else:
+            await STEPS[verb](argument, ctx)
+    return f"attempt {ctx.attempt.number}"
+
+
+async def line(name: str, ctx: JobContext) -> None:
+    """An effect that nothing fences."""
+    with (MARKS / name).open("a") as file:
+        file.write(f"{ctx.attempt.number}\n")
+
+
+async def touch(name: str, _: JobContext) -> None:
+    """Tells the test where the handler is."""
+    (MARKS / name).touch()
+
+
+async def wait(name: str, _: JobContext) -> None:
+    """Waits for the test's leave; polling, since it comes from another process."""
+    while not (MARKS / name).exists():  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+
+
+async def fenced(_: str, ctx: JobContext) -> None:
+    """A plain INSERT, fenced."""
+    await fenced_try(ctx)
+
+
+async def fenced_slowly(name: str, ctx: JobContext) -> None:
+    """A plain INSERT in a transaction that stays open until the test's leave."""
+    async with ctx.transaction() as tx:
+        await tx.execute(_INSERT, [ctx.job_id, ctx.attempt.fencing_number])
+        await touch(name, ctx)
+        await wait(f"{name}.go", ctx)
+        tx.complete(f"attempt {ctx.attempt.number}")
+
+
+async def fenced_stubbornly(_: str, ctx: JobContext) -> None:
+    """A plain INSERT in the retry loop that so many applications have around their transactions."""
+    for left in (2, 1, 0):
+        try:
+            await fenced_try(ctx)
+        except LedgerUnavailable:
+            if not left:
+                raise
+        else:
+            return
+
+
+async def fenced_try(ctx: JobContext) -> None:
+    async with ctx.transaction() as tx:
+        await tx.execute(_INSERT, [ctx.job_id, ctx.attempt.fencing_number])
+        tx.complete(f"attempt {ctx.attempt.number}")
+
+
+async def kill(_: str, __: JobContext) -> None:
+    """The process is gone."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def fail(message: str, _: JobContext) -> None:
+    """An unclassified exception."""
+    raise RuntimeError(message)
+
+
+async def snooze(_: str, __: JobContext) -> None:
+    """Not for an hour."""
+    raise Snooze(datetime.now(UTC) + timedelta(hours=1))
+
+
+_INSERT: Final = "insert into effects values (%s, %s)"
+STEPS: Final = {
+    "line": line,
+    "touch": touch,
+    "wait": wait,
+    "fenced": fenced,
+    "fenced_slowly": fenced_slowly,
+    "fenced_stubbornly": fenced_stubbornly,
+    "kill": kill,
+    "raise": fail,
+    "snooze": snooze,
+}
+
+
+@app.job("repeatable", repeatable=True, lease=timedelta(seconds=1), retry=QUICK)
+async def repeatable(payload: list[str], ctx: JobContext) -> str:
+    """A job that may be done again blindly."""
+    return await follow(payload, ctx)
+
+
+@app.job("once", repeatable=False, lease=timedelta(seconds=1), retry=QUICK)
+async def once(payload: list[str], ctx: JobContext) -> str:
+    """A job that may not."""
+    return await follow(payload, ctx)
+
+
+def _die(*_: Any, **__: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _kill_before(step: str) -> None:
+    """Replaces a step of the worker, in this process, by its sudden death."""
+    places: dict[str, tuple[type[Any], str]] = {
+        "run": (Runner, "run"),
+        "start": (Completions, "start"),
+        "report": (Completions, "completed"),
+        "ack": (Settlement, "ack"),
+    }
+    owner, name = places[step]
+    setattr(owner, name, _die)
+
+
+def main() -> int:
+    """Runs a worker as the settings say."""
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
+    if step := os.environ.get("BROKERJOBS_TEST_KILL_AT"):
+        _kill_before(step)
+    return run_worker(app, load_settings())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
