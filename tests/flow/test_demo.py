@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from aiormq.exceptions import ChannelNotFoundEntity
 from PIL import Image
+from psycopg import sql
 
 from tests.processes import runs
 from tests.waiting import eventually_sync
@@ -95,7 +96,7 @@ def test_demo__shows_one_effect_a_job_and_a_rejected_late_report(environment: di
 
 
 async def test_demo__uses_servers_and_pictures_that_it_is_given_and_leaves_them_as_they_were(
-    own_servers: dict[str, str], postgres: Server, rabbitmq: Server, tmp_path: Path
+    own_servers: dict[str, str], postgres: Server, rabbitmq: Server, before: set[str], tmp_path: Path
 ) -> None:
     pictures = tmp_path / "my pictures"
     pictures.mkdir()
@@ -103,7 +104,6 @@ async def test_demo__uses_servers_and_pictures_that_it_is_given_and_leaves_them_
         Image.new("RGB", (400, 300), "navy").save(pictures / name)
     (pictures / "broken.jpg").write_bytes((pictures / "one.jpg").read_bytes()[:300])
     (pictures / "notes.txt").write_text("no picture")
-    before = roles_and_databases(postgres)
     files = {file: file.stat().st_mtime_ns for file in pictures.iterdir()}
 
     figures, _ = demo(own_servers, "--images", pictures)
@@ -117,7 +117,20 @@ async def test_demo__uses_servers_and_pictures_that_it_is_given_and_leaves_them_
 
 
 @pytest.fixture
-def running(own_servers: dict[str, str], tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+def before(postgres: Server) -> Iterator[set[str]]:
+    """The roles and databases before the test; what a killed demo left is dropped after it."""
+    there = roles_and_databases(postgres)
+    yield there
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        left = sorted(roles_and_databases(postgres) - there, key=len)
+        for name in left:
+            kind = "role" if name.endswith(("_producer", "_worker", "_coordinator", "_reader")) else "database"
+            force = sql.SQL(" with (force)" if kind == "database" else "")
+            connection.execute(sql.SQL("drop {} {}{}").format(sql.SQL(kind), sql.Identifier(name), force))
+
+
+@pytest.fixture
+def running(own_servers: dict[str, str], tmp_path: Path, before: set[str]) -> Iterator[subprocess.Popen[str]]:
     """A demo that has just been started, with its working folder in `tmp_path`."""
     process = subprocess.Popen(
         COMMAND,
@@ -133,7 +146,7 @@ def running(own_servers: dict[str, str], tmp_path: Path) -> Iterator[subprocess.
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_demo__stops_everything(
-    running: subprocess.Popen[str], number: signal.Signals, postgres: Server, tmp_path: Path
+    running: subprocess.Popen[str], number: signal.Signals, postgres: Server, before: set[str], tmp_path: Path
 ) -> None:
     assert running.stderr is not None
     started = next(line for line in running.stderr if "started worker-a" in line)
@@ -148,7 +161,7 @@ def test_interrupted_demo__stops_everything(
     assert "Traceback" not in rest
     assert not any(map(runs, workers))
     assert not list(tmp_path.iterdir())
-    assert not [name for name in roles_and_databases(postgres) if name.startswith("brokerjobs_demo")]
+    assert roles_and_databases(postgres) == before
 
 
 def test_killed_demo__leaves_no_process(running: subprocess.Popen[str]) -> None:
@@ -179,19 +192,20 @@ def test_demo__says_what_to_install_without_its_extra(environment: dict[str, str
 
 
 @pytest.mark.parametrize("name", ["missing", "file", "empty"])
-def test_demo__refuses_a_folder_without_pictures(own_servers: dict[str, str], tmp_path: Path, name: str) -> None:
+def test_demo__refuses_a_folder_without_pictures(environment: dict[str, str], tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("no folder")
     (tmp_path / "empty").mkdir()
 
     done = subprocess.run(
         [*COMMAND, "--images", tmp_path / name],
-        env=own_servers,
+        env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=60,
         check=False,
     )
 
     assert done.returncode == 3
     assert str(tmp_path / name) in done.stderr
+    assert not re.search(r"RabbitMQ \d", done.stderr)  # nothing was started for it
     assert "Traceback" not in done.stderr

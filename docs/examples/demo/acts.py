@@ -138,7 +138,7 @@ class Acts:
     def _pause(self, star: Star) -> None:
         """SIGSTOP in the middle of a transaction, until another worker has been accepted; then SIGCONT."""
         with self.voice.waiting("thumbnails, then the report") as detail:
-            name = self._holder(star, lambda: detail(self._progress()))
+            name = self._holder(star, lambda: detail(self._progress))
         pid = self.cast.pid_of(name)
         self.voice.tell(f"{star.name}: {name} has inserted its row, and not committed yet")
         self.cast.stop(name)

@@ -89,6 +89,8 @@ def _set_up(stack: ExitStack, folder: Path, options: Options, voice: Voice) -> S
     with voice.waiting("starting PostgreSQL and RabbitMQ"):
         pool = stack.enter_context(ThreadPoolExecutor(3))
         made = pool.submit(_materials, folder, options)
+        if options.images is not None:
+            made.result()  # what is wrong with the reader's folder is said before anything is started
         database = pool.submit(servers.start_database, folder, app)
         stack.callback(_end, database)
         broker = pool.submit(servers.start_broker, folder, app, voice.tell)

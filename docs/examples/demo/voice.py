@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-
-_WIDTH: Final = 100
 
 
 class Voice:
@@ -39,11 +37,11 @@ class Voice:
         self.tell(text, "green")
 
     @contextmanager
-    def waiting(self, text: str) -> Generator[Callable[[str], None]]:
-        """Says that `text` is waited for, and gives a function that says how far it is."""
+    def waiting(self, text: str) -> Generator[Callable[[Callable[[], str]], None]]:
+        """Says that `text` is waited for; what it gives takes a function that says how far that is."""
         if not self._console.is_terminal:
             self.tell(f"{text} …", "dim")
             yield lambda _: None
             return
         with self._console.status(f"{text} …") as status:
-            yield lambda detail: status.update(f"{text} … {detail}")
+            yield lambda detail: status.update(f"{text} … {detail()}")

@@ -68,7 +68,9 @@ async def _thumbnails(client: Client, pictures: Sequence[Path], output: Path) ->
 
 def main() -> None:
     """Runs the command line."""
-    folder, source, output = map(Path, sys.argv[1:])
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
+    folder, source, output = (Path(argument).resolve() for argument in sys.argv[1:])
     output.mkdir(exist_ok=True)
     asyncio.run(produce(sorted(folder.iterdir()), source, output))
 
