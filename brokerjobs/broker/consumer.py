@@ -15,6 +15,7 @@ from brokerjobs.broker.codec import Source
 from brokerjobs.broker.connection import HEARTBEAT, open_link, place
 from brokerjobs.broker.subscription import Receivers, Subscription
 from brokerjobs.broker.supervisor import BACK_OFF, supervise
+from brokerjobs.broker.ungrouped import ungrouped
 from brokerjobs.errors import BrokerUnavailable, PermissionDenied
 
 if TYPE_CHECKING:
@@ -76,7 +77,11 @@ class Consumer:
         what is taken away from a running worker may come back.  `ConfigurationError` if the URL is none.
         """
         async with self._runs:
-            await supervise(self._session)
+            with ungrouped():
+                async with asyncio.TaskGroup() as group:
+                    receiving = group.create_task(supervise(self._session))
+                    await self._closed.wait()
+                    receiving.cancel()
 
     def ack(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """Send acknowledgements and return the deliveries that can have none, as their channel is gone (`ack_lost`).
@@ -114,8 +119,6 @@ class Consumer:
             return
 
     async def _session(self) -> None:
-        if self._closed.is_set():
-            return
         try:
             link = await open_link(self._url, "consumer", heartbeat=self._heartbeat)
         except PermissionDenied as error:
@@ -129,21 +132,12 @@ class Consumer:
             await link.close()
 
     async def _serve_all(self, link: Link) -> None:
-        """Serve every route until `close`; raises the gravest error of those that end it."""
-        try:
+        """Serve every route until one breaks, or the connection."""
+        with ungrouped():
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(link.lost())]
                 for route, prefetch in self._routes.items():
-                    tasks.append(group.create_task(self._serve(link, route, prefetch)))
-                await self._closed.wait()
-                for task in tasks:
-                    task.cancel()
-        except ExceptionGroup as group:
-            current = asyncio.current_task()
-            if current is not None and current.cancelling():
-                # Cancelled and failed at once: TaskGroup tells of the failure only (Python 3.11 to 3.12).
-                raise asyncio.CancelledError from group
-            raise _gravest(group) from group
+                    group.create_task(self._serve(link, route, prefetch))
+                await link.lost()
 
     async def _serve(self, link: Link, route: str, prefetch: int) -> None:
         """Consume one route until that breaks, after waiting for it to be there."""
@@ -199,8 +193,3 @@ class Consumer:
             except (BrokerUnavailable, ChannelClosed):
                 answered = False
         return answered
-
-
-def _gravest(group: ExceptionGroup[Exception]) -> Exception:
-    """Return an error that is more than a lost connection, if there is one."""
-    return next((error for error in group.exceptions if not isinstance(error, BrokerUnavailable)), group.exceptions[0])

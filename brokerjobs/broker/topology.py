@@ -9,7 +9,7 @@ declared again after an upgrade (rabbit_quorum_queue.erl).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -65,7 +65,7 @@ class Topology:
     namespaces: frozenset[str] = frozenset()
     routes: frozenset[str] = frozenset()
     queue_type: QueueType = "quorum"
-    delivery_limit: int = field(default=20)
+    delivery_limit: int = 20
     """Deliveries after which a message goes to quarantine (one more than this); quorum queues only."""
 
     def exchanges(self) -> Iterator[Exchange]:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import socket
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -140,6 +142,20 @@ async def test_consumer__ends_at_once_if_its_login_is_wrong(broker_url: str) -> 
 
     with pytest.raises(PermissionDenied, match="refused the login"):
         await consumer.run()
+
+
+async def test_close__ends_a_consumer_that_waits_to_connect_again(caplog: pytest.LogCaptureFixture) -> None:
+    consumer = Consumer("amqp://127.0.0.1:1/", {"p.q.x": 1}, print, print)
+    running = asyncio.create_task(consumer.run())
+
+    async def waits_for_seconds() -> bool:
+        return bool(re.search(r"connecting again in [1-9]", caplog.text))
+
+    await eventually(waits_for_seconds, 30.0)
+    started = time.monotonic()
+    await consumer.close()
+    await running
+    assert time.monotonic() - started < 0.9
 
 
 async def test_consumer__waits_for_a_broker_that_is_not_there_yet(caplog: pytest.LogCaptureFixture) -> None:
