@@ -21,6 +21,7 @@ declare
   v_taken boolean;
   v_route text;
   v_there uuid[];
+  v_repeats boolean[] := repeats(p_ids);
   v_made integer;
   g_index integer[] := '{}';
   g_payload jsonb[] := '{}';
@@ -58,7 +59,8 @@ begin
       when p_not_before[i] > t + interval '1 year' then jsonb_build_object('problem', 'not_before is more than a year ahead')
       when p_deadlines[i] > t + interval '1 year' then jsonb_build_object('problem', 'the deadline is more than a year ahead')
       when p_deadlines[i] <= t then jsonb_build_object('problem', 'the deadline has passed')
-      when length(p_tags[i]) > 8192 then jsonb_build_object('problem', 'tags are more than 8192 characters of JSON') end;
+      when tags_problem(p_tags[i]) is not null then jsonb_build_object('problem', tags_problem(p_tags[i]))
+      when v_repeats[i] then jsonb_build_object('problem', 'the same id stands earlier in this batch') end;
     if detail is not null then
       verdict := 'invalid'; return next; continue;
     end if;
@@ -74,7 +76,7 @@ begin
         insert into idempotency_key values (p_namespace, p_type, p_keys[i], p_ids[i], v_hash, p_submitted_by, t)
           on conflict do nothing;
         v_taken := not found;
-      exception when lock_not_available then
+      exception when lock_not_available or deadlock_detected then
         verdict := 'key_in_flight'; return next; continue;
       end;
       if v_taken then

@@ -17,6 +17,6 @@ begin
   end if;
   return query select s.verdict, s.job_id, s.detail from submit(
     namespace, job_type, array[coalesce((options ->> 'id')::uuid, make_uuid7(clock()))], array[payload::text], array[key],
-    submitted_by, array[(options -> 'tags')::text], array[(options ->> 'not_before')::timestamptz],
+    submitted_by, array[(nullif(options -> 'tags', 'null'))::text], array[(options ->> 'not_before')::timestamptz],
     array[(options ->> 'deadline')::timestamptz], array[options ->> 'traceparent'], null, null, false) s;
 end $$;
