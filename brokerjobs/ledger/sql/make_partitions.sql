@@ -10,6 +10,8 @@ begin
     v_from := date_trunc('month', clock() at time zone 'UTC') + make_interval(months => i);
     v_name := 'event_' || to_char(v_from, 'YYYYMM');
     continue when to_regclass('brokerjobs.' || v_name) is not null;
+    lock table event in share update exclusive mode;  -- one maker at a time; writers go on
+    continue when to_regclass('brokerjobs.' || v_name) is not null;
     execute format('create table %I (like event including defaults including constraints)', v_name);
     execute format('create trigger event_no_truncate before truncate on %I for each statement execute function append_only()', v_name);
     execute format('create index on %I (job_id)', v_name);
