@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from brokerjobs import (
     ConfigurationError,
@@ -135,6 +136,27 @@ async def test_within__what_the_ledger_refuses_leaves_the_transaction_alive(made
                 await client.submit(made.charge, Charge(), deadline=wrong, within=caller.within)
         await caller.commit()
     assert await made.count("orders", schema="public") == 1
+
+
+class _Base(DeclarativeBase):
+    pass
+
+
+class _Order(_Base):
+    __tablename__ = "orders"
+    number: Mapped[int] = mapped_column(primary_key=True)
+
+
+@pytest.mark.parametrize("way", ["session/psycopg", "session/asyncpg"])
+async def test_within__a_sessions_objects_are_written_before_the_job(made: Shop, way: str) -> None:
+    """Also with autoflush off, so that whatever refuses them does so before the job is submitted."""
+    async with made.client() as client, borrowed(way, made.database.producer_url) as caller:
+        caller.within.sync_session.autoflush = False
+        caller.within.add(_Order(number=7))
+        await client.submit(made.charge, Charge(), within=caller.within)
+        assert not caller.within.new
+        await caller.commit()
+    assert await made.rows("select number from orders") == [{"number": 7}]
 
 
 @pytest.mark.parametrize("way", ["session/psycopg", "connection/asyncpg"])
