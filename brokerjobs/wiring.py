@@ -22,6 +22,8 @@ from brokerjobs.worker.options import Duty, WorkerOptions
 from brokerjobs.worker.worker import Worker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from brokerjobs.app import App
     from brokerjobs.settings import SecretUrl, Settings
 
@@ -32,7 +34,17 @@ def run_worker(app: App, settings: Settings) -> int:
     Answers the exit code: 0 everything reported, 10 something released at the limit, 11 something left to its lease.
     Raises ConfigurationError, SchemaMismatch, PermissionDenied, LedgerUnavailable.
     """
-    return asyncio.run(_run_worker(app, settings))
+    with asyncio.Runner(loop_factory=_fast_loop()) as runner:
+        return runner.run(_run_worker(app, settings))
+
+
+def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The event loop of uvloop, if the extra `speed` is installed."""
+    try:
+        import uvloop  # noqa: PLC0415  # an extra
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 async def _run_worker(app: App, settings: Settings) -> int:

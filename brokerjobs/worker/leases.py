@@ -58,18 +58,21 @@ class LeaseKeeper:
         self._loop_answered_at = time.monotonic()
         self._loop_asked = False
         self._loop_named = False
-        self._thread = threading.Thread(target=self._run, name="brokerjobs-leases", daemon=True)
+        self._ended: asyncio.Future[None] = loop.create_future()
+        self._thread = threading.Thread(target=self._run_loudly, name="brokerjobs-leases", daemon=True)
 
-    def start(self) -> None:
-        """Starts the thread."""
+    async def run(self) -> None:
+        """Starts the thread and watches over it until it is cancelled; an error of the thread is raised here."""
         self._thread.start()
+        await self._ended
 
     def stop(self) -> None:
         """Stops the thread and closes its connection; leases are renewed no more."""
         with self._change:
             self._stopping = True
             self._change.notify()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
         self._connection.close()
 
     def watch(self, attempt: Attempt) -> None:
@@ -90,6 +93,16 @@ class LeaseKeeper:
         if self._renewal is not None:
             return self._renewal.total_seconds() * random.uniform(0.9, 1.1)
         return renew_after(timedelta(seconds=attempt.lease_seconds), random.random()).total_seconds()
+
+    def _run_loudly(self) -> None:
+        try:
+            self._run()
+        except Exception as error:  # noqa: BLE001  # a keeper that died unseen would lose every lease
+            self.loop.call_soon_threadsafe(self._fail, error)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._ended.done():
+            self._ended.set_exception(error)
 
     def _run(self) -> None:
         next_beat = 0.0

@@ -60,6 +60,7 @@ class Worker:
         self._hurry = asyncio.Event()
         self._running: dict[Attempt, asyncio.Task[None]] = {}
         self._released = 0
+        self._registered = False
         self._wire()
 
     def _wire(self) -> None:
@@ -105,7 +106,6 @@ class Worker:
 
     async def run(self) -> DrainedWith:
         """Runs until `drain`; raises SchemaMismatch, PermissionDenied, LedgerUnavailable at the start."""
-        await self._register()
         self._keeper = LeaseKeeper(
             self._keeping,
             asyncio.get_running_loop(),
@@ -114,11 +114,11 @@ class Worker:
             beat=self._beat,
         )
         self._variables = contextvars.copy_context()
-        self._keeper.start()
         try:
+            await self._register()
             async with asyncio.TaskGroup() as self._group:
                 steps = (self._consumer.run, self._claims.run, self._completions.run, self._settlement.run)
-                tasks = [self._group.create_task(run()) for run in (*steps, self._quarantine.run)]
+                tasks = [self._group.create_task(run()) for run in (*steps, self._quarantine.run, self._keeper.run)]
                 services = self._group.create_task(self._services.run()) if self._services else None
                 log.info("worker %s consumes %s", self._duty.process.name, ", ".join(self._routes))
                 await self._draining.wait()
@@ -143,6 +143,7 @@ class Worker:
                     registered.was,
                     registered.wanted,
                 )
+        self._registered = True
 
     def _unreadable(self, message: Unreadable) -> None:
         self._quarantine.put(message, message.reason)
@@ -242,10 +243,8 @@ class Worker:
 
     async def _close(self) -> None:
         await asyncio.to_thread(self._keeper.stop)
-        try:
+        if self._registered:
             await asyncio.to_thread(self._send_last_beat)
-        except LedgerUnavailable:
-            log.debug("no last heartbeat")
         self._threads.shutdown(wait=False, cancel_futures=True)
         await self._lending.close()
         await self._claiming.close()
@@ -255,6 +254,8 @@ class Worker:
         services, self._services = self._services, None
         try:
             self._send_beat(self._keeping, "stopped", 0.0)
+        except LedgerUnavailable:
+            log.debug("no last heartbeat")
         finally:
             self._services = services
             self._keeping.close()
