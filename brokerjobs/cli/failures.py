@@ -56,7 +56,7 @@ class ExitCode(IntEnum):
 
 
 class UsageError(errors.BrokerjobsError):
-    """Something on the command line cannot be; `hint` is the next command."""
+    """Something on the command line cannot be; `hint` is the next command, if not the command's help."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -123,9 +123,8 @@ _HINTS: Final[tuple[tuple[type[Exception], str], ...]] = (
     (errors.PermissionDenied, f"rabbitmqctl list_permissions shows who may what; {_BROKER_URL} names the user"),
 )
 _BY_CODE: Final = {
-    ExitCode.CONFIGURATION: "brokerjobs COMMAND --help lists the flags; every setting is also a BROKERJOBS_… variable",
     ExitCode.UNEXPECTED: "run it again with --debug, which shows the traceback",
-    ExitCode.REFUSED: "mend what was refused and submit again: nothing was recorded",
+    ExitCode.REFUSED: "mend it and submit again: nothing was recorded",
 }
 # typer exports the errors of its parser by no name but their child's.
 _PARSER_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[1]
@@ -137,9 +136,9 @@ _LOGIN_REFUSED: Final = re.compile(
 _NO_DATABASE: Final = re.compile(r'database "[^"]*" does not exist')
 
 
-def report(error: Exception, *, as_json: bool, debug: bool) -> ExitCode:
-    """Say on stderr what went wrong and return the exit code for it."""
-    complaint = complaint_of(error)
+def report(error: Exception, command: str, *, as_json: bool, debug: bool) -> ExitCode:
+    """Say on stderr what went wrong in `command` and return the exit code for it."""
+    complaint = complaint_of(error, command)
     if debug:
         sys.stderr.write(redacted("".join(traceback.format_exception(error))))
     if as_json:
@@ -152,7 +151,7 @@ def report(error: Exception, *, as_json: bool, debug: bool) -> ExitCode:
     return complaint.code
 
 
-def complaint_of(error: Exception) -> Complaint:
+def complaint_of(error: Exception, command: str = "brokerjobs") -> Complaint:
     """What is said of `error`; of a group what is said of its first error, with all messages."""
     if isinstance(error, _PARSER_ERROR):
         return _of_parser(error)
@@ -164,7 +163,8 @@ def complaint_of(error: Exception) -> Complaint:
         code = ExitCode.PERMISSION
     if code is ExitCode.UNEXPECTED:
         message = f"unexpected {type(first).__name__}: {message}"
-    return Complaint(code, _name(first), message, _hint(first, code, message))
+    hint = _hint(first, code, message) or f"{command} --help lists the flags; every setting is one, or a variable"
+    return Complaint(code, _name(first), message, hint)
 
 
 def _of_parser(error: Exception) -> Complaint:
@@ -195,7 +195,7 @@ def _name(error: Exception) -> str:
 
 
 def _hint(error: Exception, code: ExitCode, message: str) -> str:
-    """Return the next command."""
+    """Return the next command, "" for the command's own help."""
     match error:
         case UsageError() | ApplicationError() | Refused():
             return error.hint

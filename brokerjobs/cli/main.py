@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,7 +36,7 @@ class Program(TyperGroup):
         except typer.Abort:
             sys.exit(failures.ExitCode.UNEXPECTED)
         except Exception as error:  # noqa: BLE001  # the outermost frame: whatever comes here is said, not thrown
-            sys.exit(failures.report(error, as_json=_wants_json(given), debug=debug))
+            sys.exit(failures.report(error, _command_of(given), as_json=_wants_json(given), debug=debug))
         sys.exit(done if isinstance(done, int) else 0)
 
 
@@ -86,6 +87,12 @@ def _check_text(args: Sequence[str]) -> None:
         if not output.is_text(one):
             message = f"the argument {output.escaped(one)} is not UTF-8"
             raise failures.UsageError(message, hint="brokerjobs --help")
+
+
+def _command_of(args: Sequence[str]) -> str:
+    """The command of a line, as far as it is words."""
+    words = list(itertools.takewhile(lambda one: not one.startswith("-"), args))
+    return " ".join(["brokerjobs", *words[: 2 if words[:1] == ["jobs"] else 1]])
 
 
 def _wants_json(args: Sequence[str]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import socket
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 from uuid import UUID
 
 import typer
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from brokerjobs.settings import Settings
+
+_NAME_LIMIT: Final = 255  # as everywhere else that a submitter is named
 
 Application: TypeAlias = Annotated[
     str | None,
@@ -87,8 +89,11 @@ def type_of(text: str, namespace: str | None) -> tuple[str | None, str]:
 
 
 def who(by: str | None) -> str:
-    """Who does this: what was said, or user@host."""
+    """Who does this: what was said, or user@host; raises UsageError."""
     if by is not None:
+        if not 0 < len(by) <= _NAME_LIMIT:
+            message = f"--by has {len(by)} characters, not 1 to {_NAME_LIMIT}"
+            raise UsageError(message)
         return by
     try:
         user = getpass.getuser()

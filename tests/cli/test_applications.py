@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from tests.cli.command import Command
 
 MISTAKES = {
-    "missing dependency": ("import nowhere_to_be_found\n", "ModuleNotFoundError: No module named 'nowhere_to_be_found'", 1),
+    "missing dependency": (
+        "import nowhere_to_be_found\n",
+        "ModuleNotFoundError: No module named 'nowhere_to_be_found'",
+        1,
+    ),
     "error at import": ("x = 1\n\nx / 0\n", "ZeroDivisionError: division by zero", 3),
     "syntax": ("def f(:\n    pass\n", "SyntaxError: ", 1),
     "exit": ("import sys\nsys.exit('no licence')\n", "SystemExit: no licence", 2),

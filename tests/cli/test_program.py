@@ -41,7 +41,17 @@ def test_help__is_said_by_every_command(offline: Command, command: tuple[str, ..
 
 
 def test_help__imports_nothing_heavy() -> None:
-    heavy = ["psycopg", "aiormq", "aio_pika", "pydantic", "pydantic_settings", "rich", "opentelemetry", "asyncio", "email"]
+    heavy = [
+        "psycopg",
+        "aiormq",
+        "aio_pika",
+        "pydantic",
+        "pydantic_settings",
+        "rich",
+        "opentelemetry",
+        "asyncio",
+        "email",
+    ]
     code = (
         "import sys\nfrom brokerjobs.cli.main import app\n"
         "try: app(['--help'])\nexcept SystemExit: pass\n"
@@ -131,7 +141,9 @@ def test_arguments__that_are_not_text_are_usage_errors(offline: Command) -> None
 
 
 def test_group_of_errors__is_said_whole_with_the_code_of_its_first() -> None:
-    errors = [TopologyMismatch(queue=name, argument="x-max-length", existing=1, wanted=2) for name in ("a.q.x", "a.q.y")]
+    errors = [
+        TopologyMismatch(queue=name, argument="x-max-length", existing=1, wanted=2) for name in ("a.q.x", "a.q.y")
+    ]
 
     complaint = failures.complaint_of(ExceptionGroup("differs", [ExceptionGroup("inner", errors)]))
 

@@ -44,9 +44,7 @@ def test_database_url__that_cannot_be_read_is_said_without_its_password(offline:
 
 
 @pytest.mark.parametrize("url", ["http://u:s3cret@h/", "amqp://u:s3cret@h:port/"])
-def test_broker_url__that_cannot_be_read_is_said_without_its_password(
-    offline: Command, shop: str, url: str
-) -> None:
+def test_broker_url__that_cannot_be_read_is_said_without_its_password(offline: Command, shop: str, url: str) -> None:
     done = offline("coordinator", "--database-url", "postgresql://127.0.0.1:1/nowhere", "--broker-url", url)
 
     assert "s3cret" not in done.fails(3, "broker")
