@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from brokerjobs import LedgerUnavailable, PermissionDenied, ResultTimeout, SchemaMismatch, Submission
+from brokerjobs import (
+    ConfigurationError,
+    LedgerUnavailable,
+    PermissionDenied,
+    ResultTimeout,
+    SchemaMismatch,
+    Submission,
+)
 from tests.flow.producing import Charge, Receipt, Shop, shop
 from tests.flow.troubled import troubled
 from tests.waiting import eventually
@@ -158,6 +165,18 @@ async def test_ledger_down__announcing_never_fails(made: Shop) -> None:
             await connection.commit()
         await proxy.stop()
         assert not await handle.announce()
+
+
+async def test_silent_ledger__whoever_still_waits_when_the_client_ends_is_told(made: Shop) -> None:
+    """The driver itself takes ten seconds to give up a statement that the server does not even cancel."""
+    async with troubled(made.database.producer_url) as (line, url):
+        async with made.client(database_url=url) as client:
+            await client.submit(made.charge, Charge())
+            line.silence()
+            late = asyncio.create_task(client.submit(made.charge, Charge()))
+            await asyncio.wait([late], timeout=0.1)
+        with pytest.raises(ConfigurationError, match="closed"):
+            await late
 
 
 async def test_wrong_login__is_said_at_once(made: Shop) -> None:

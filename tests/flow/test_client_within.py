@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -193,6 +195,21 @@ async def test_key__held_by_another_transaction_is_in_flight(made: Shop, way: st
         await caller.commit()
     assert again.id == held.id
     assert await made.count("orders", schema="public") == 1
+
+
+async def test_keys__held_by_another_transaction_are_waited_for_together(made: Shop) -> None:
+    """Each may be waited for two seconds; those that share a commit are not waited for one after the other."""
+    async with made.client() as client, made.connection() as holder:
+        many = [Submission(Charge(), key=f"order-{number}") for number in range(20)]
+        await client.submit_many(made.charge, many, within=holder)
+        began = time.monotonic()
+        answers = await asyncio.gather(
+            *(client.submit(made.charge, Charge(), key=one.key) for one in many),
+            client.submit_many(made.charge, many),
+            return_exceptions=True,
+        )
+        assert time.monotonic() - began < 10
+    assert {type(answer) for answer in answers} == {KeyInFlight}
 
 
 @every_way
