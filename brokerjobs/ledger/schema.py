@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 import psycopg
+from psycopg import errors as pg
 from psycopg import sql
 
 from brokerjobs.errors import ConfigurationError, SchemaMismatch
@@ -112,7 +114,9 @@ def _make_roles(connection: psycopg.Connection) -> tuple[str, ...]:
     if not (row and row[0]):
         return tuple(wanted)
     for role in wanted:
-        connection.execute(sql.SQL("create role {} nologin").format(sql.Identifier(role)))
+        # Roles belong to the whole server: the set-up of another database may be making the same one just now.
+        with suppress(pg.DuplicateObject, pg.UniqueViolation), connection.transaction():
+            connection.execute(sql.SQL("create role {} nologin").format(sql.Identifier(role)))
     return ()
 
 
