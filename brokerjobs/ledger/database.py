@@ -39,6 +39,15 @@ Answer = TypeVar("Answer")
 
 CONNECT_TIMEOUT_SECONDS = 5
 _ENDS = (pg.SerializationFailure, pg.DeadlockDetected)  # 40001, 40P01: the whole statement may be made again
+_REFUSED = (
+    psycopg.DataError,
+    psycopg.IntegrityError,
+    UnicodeEncodeError,  # half a character: the driver cannot even send it
+    # Class 54: a value too deep or too large for the server, which asking again does not change. To the driver these are
+    # OperationalErrors, like a server that is away.
+    pg.ProgramLimitExceeded,
+    pg.StatementTooComplex,
+)
 _GONE = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
@@ -59,7 +68,7 @@ class Query(Generic[Row]):
 
 
 class DataRefused(BrokerjobsError):
-    """PostgreSQL refused a value (class 22 or 23): one row of the batch is bad, none was recorded."""
+    """PostgreSQL refused a value (class 22, 23 or 54): one row of the batch is bad, none was recorded."""
 
 
 @contextmanager
@@ -75,10 +84,18 @@ def translated() -> Generator[None]:
         raise SchemaMismatch(message, command="brokerjobs setup") from error
     except (pg.InvalidPassword, pg.InvalidAuthorizationSpecification) as error:
         raise PermissionDenied(f"the ledger refused the login: {_first_line(error)}") from error
-    except (psycopg.DataError, psycopg.IntegrityError) as error:
+    except _REFUSED as error:
         raise DataRefused(_first_line(error)) from error
     except _GONE as error:
         raise (unavailable(error) or error) from error
+    except psycopg.DatabaseError as error:
+        if error.sqlstate != "BJ001":
+            raise
+        message = (
+            f"{_first_line(error)}: by default_transaction_isolation of the database or the login; "
+            "`ALTER ROLE <login> SET default_transaction_isolation = 'read committed'`"
+        )
+        raise ConfigurationError(message) from error
 
 
 def check_url(url: str) -> None:

@@ -246,6 +246,7 @@ class Ledger:
     """A test's ledger: a caller of each role, the clock, what is written, and the two job types `work` and `once`."""
 
     def __init__(self, doors: Doors, clock: LedgerClock, place: Place) -> None:
+        self.database = doors.database
         self.clock = clock
         self.place = place
         self._doors = doors

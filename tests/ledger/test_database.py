@@ -1,0 +1,73 @@
+"""Connections to the ledger: what driver errors become."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from brokerjobs.errors import ConfigurationError, LedgerUnavailable, PermissionDenied, SchemaMismatch
+from brokerjobs.ledger import calls
+from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions, LedgerConnection
+from tests.databases import replaced
+
+if TYPE_CHECKING:
+    from tests.databases import Database
+
+
+def test_fetch__under_a_stricter_default_isolation_says_what_to_set(database: Database) -> None:
+    with psycopg.connect(database.owner_url, autocommit=True) as owner:
+        owner.execute(f"alter database {database.name} set default_transaction_isolation = 'repeatable read'".encode())
+    connection = LedgerConnection(ConnectOptions(database.worker_url))
+
+    with pytest.raises(ConfigurationError, match=r"READ COMMITTED only, this transaction is REPEATABLE READ.*ALTER ROLE"):
+        connection.fetch(calls.renew([], []))
+    connection.close()
+
+
+def test_fetch__of_what_the_login_may_not_is_denied(database: Database) -> None:
+    connection = LedgerConnection(ConnectOptions(database.reader_url))
+
+    with pytest.raises(PermissionDenied, match="--grant"):
+        connection.fetch(calls.renew([], []))
+    connection.close()
+
+
+def test_fetch__without_a_ledger_names_set_up(blank_database: Database) -> None:
+    connection = LedgerConnection(ConnectOptions(blank_database.worker_url))
+
+    with pytest.raises(SchemaMismatch) as refused:
+        connection.fetch(calls.schema_version())
+    connection.close()
+    assert refused.value.command == "brokerjobs setup"
+
+
+def test_fetch__with_a_wrong_password_names_the_login_and_not_the_password(database: Database) -> None:
+    """libpq gives no SQLSTATE for a refused connection, so it looks like a server that is away, but says why."""
+    url = replaced(database.worker_url, login="brokerjobs_test_worker", password="wrong-secret")
+    connection = LedgerConnection(ConnectOptions(url))
+
+    with pytest.raises((PermissionDenied, LedgerUnavailable), match="brokerjobs_test_worker") as refused:
+        connection.fetch(calls.schema_version())
+    assert "wrong-secret" not in str(refused.value)
+
+
+async def test_fetch__after_its_session_ended_raises_once_and_connects_again(database: Database) -> None:
+    connection = AsyncLedgerConnection(ConnectOptions(database.worker_url, application="doomed"))
+    await connection.fetch(calls.schema_version())
+    with psycopg.connect(database.admin_url, autocommit=True) as admin:
+        admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'doomed'")
+
+    with pytest.raises(LedgerUnavailable):
+        await connection.fetch(calls.schema_version())
+    assert len(await connection.fetch(calls.schema_version())) == 1
+    await connection.close()
+
+
+async def test_fetch__without_prepared_statements_answers_the_same(database: Database) -> None:
+    """PgBouncer before 1.21 in transaction mode."""
+    connection = AsyncLedgerConnection(ConnectOptions(database.worker_url, prepare=False))
+    for _ in range(7):
+        assert len(await connection.fetch(calls.schema_version())) == 1
+    await connection.close()
