@@ -84,6 +84,14 @@ def test_page__names_no_machine(page: Path) -> None:
     assert re.findall(r"(?<![\w./])/(?:work|tmp|root|home)\b[^\s`]*", page.read_text()) == []
 
 
+def test_tutorial__has_the_example_that_the_tests_run() -> None:
+    shown = re.search(r"```python\n(.*?)```", (ROOT / "docs/tutorial/first-job.md").read_text(), re.DOTALL)
+    assert shown
+    _, _, example = (ROOT / "docs/examples/quickstart.py").read_text().partition(f"# {'-' * 118}\n")
+
+    assert re.sub(r'@app.job\("order.pack".*?\n\n\n', "", shown[1], flags=re.DOTALL) == example
+
+
 @pytest.mark.parametrize(
     ("heading", "words"),
     [
