@@ -71,7 +71,8 @@ class Link:
         """Open a channel; its number is never used again, since aiormq may leave out its answer to a close."""
         number = next(self._numbers)
         if number > (self._connection.connection_tune.channel_max or 65535):
-            raise BrokerUnavailable(f"{self._where}: all channel numbers of the connection are used up")
+            self._writer.transport.abort()
+            raise BrokerUnavailable(f"{self._where}: the connection has no channel numbers left, it is made anew")
         opening = self._connection.channel(number, publisher_confirms=confirms)
         return cast("aiormq.Channel", await self.answer(opening))
 
@@ -86,10 +87,8 @@ class Link:
         except (ChannelNotFoundEntity, ChannelAccessRefused, ChannelPreconditionFailed):
             raise
         except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if _is_cancelled():
                 raise
-            # Nobody cancelled this task: aiormq so tells those who wait on a connection that it gave up as stuck.
             raise BrokerUnavailable(f"{self._where} does not answer") from error
         except (AMQPError, OSError, RuntimeError) as error:
             raise BrokerUnavailable(f"{self._where} does not answer ({_words(error)})") from error
@@ -139,6 +138,9 @@ class Link:
                 await apart(self._connection.close(ConnectionClosed(200, "closed by this process")))
         except TimeoutError:
             logging.getLogger(__name__).info("%s did not answer to the end of the connection", self._where)
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
         finally:
             self._writer.transport.abort()
 
@@ -214,6 +216,8 @@ async def open_link(url: str, purpose: str, *, heartbeat: timedelta = HEARTBEAT)
         transport.abort()
         if isinstance(error, (AMQPError, OSError)):
             raise _refusal(error, where) from error
+        if isinstance(error, asyncio.CancelledError) and not _is_cancelled():
+            raise BrokerUnavailable(f"{where} does not answer") from error
         raise
 
 
@@ -244,6 +248,12 @@ def _refusal(error: AMQPError | OSError, where: str) -> BrokerjobsError:
 def _reason(closing: asyncio.Future[object]) -> str:
     error = None if closing.cancelled() else closing.exception()
     return "no reason given" if error is None else _words(error)
+
+
+def _is_cancelled() -> bool:
+    """Return whether a `CancelledError` is meant for this task: aiormq also raises it for a connection it gives up."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def _words(error: BaseException) -> str:

@@ -102,6 +102,7 @@ class Publisher:
                 self._link = link = await open_link(self._url, "publisher", heartbeat=self._heartbeat)
             channel = self._channels.get(exchange)
             if channel is None or channel.is_closed:
+                await link.writable()
                 self._channels[exchange] = channel = await link.channel(confirms=True)
             return link, channel
 

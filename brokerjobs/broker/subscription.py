@@ -86,8 +86,8 @@ class Subscription:
 
     def reject(self, tag: int) -> bool:
         """Reject for good; False if the channel is gone."""
-        through, single = self._outstanding.settle([tag])
-        return self._send(Basic.Reject(tag, requeue=False)) if through or single else self._send()
+        is_outstanding = any(self._outstanding.settle([tag]))
+        return self._send(*([Basic.Reject(tag, requeue=False)] if is_outstanding else []))
 
     def _send(self, *frames: Basic.Ack | Basic.Reject) -> bool:
         marshalled = b"".join(pamqp.frame.marshal(frame, self._channel.number) for frame in frames)

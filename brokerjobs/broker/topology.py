@@ -20,7 +20,7 @@ from brokerjobs.broker.connection import linked, place
 from brokerjobs.errors import PermissionDenied, TopologyMismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from aiormq import Channel
 
@@ -108,41 +108,40 @@ async def declare(url: str, topology: Topology) -> None:
 
     Everything that can be declared is, before an error is raised: `TopologyMismatch` for what exists with other
     arguments, `PermissionDenied` for what the login may not declare; several as an `ExceptionGroup` (`except*` takes
-    both).  `BrokerUnavailable` and `PermissionDenied` as `linked` raises them.
+    both).  `ValueError` for what is no route, and errors as of `open_link`.
     """
+    things: list[Exchange | Queue] = [*topology.exchanges(), *topology.queues()]
     errors: list[TopologyMismatch | PermissionDenied] = []
     async with linked(url, "setup") as link:
-        for exchange in topology.exchanges():
-            errors += await _declare(link, url, exchange)
-        for queue in topology.queues():
-            errors += await _declare(link, url, queue)
+        channel = await link.channel()
+        for wanted in things:
+            try:
+                await _declare(link, channel, wanted)
+            except (ChannelPreconditionFailed, ChannelAccessRefused) as error:
+                errors.append(_told(url, wanted.name, error))
+                # The broker answers a refusal by closing the channel.
+                channel = await link.channel()
     if len(errors) == 1:
         raise errors[0]
     if errors:
-        message = "the broker differs from what is wanted"
-        raise ExceptionGroup(message, errors)
+        raise ExceptionGroup("the broker differs from what is wanted", errors)
 
 
-async def _declare(link: Link, url: str, wanted: Exchange | Queue) -> Iterable[TopologyMismatch | PermissionDenied]:
-    """Declare one thing on a channel of its own, since the broker answers a refusal by closing the channel."""
-    channel = await link.channel()
-    try:
-        match wanted:
-            case Exchange():
-                await link.answer(channel.exchange_declare(wanted.name, exchange_type=wanted.kind, durable=True))
-            case Queue():
-                await _declare_queue(link, channel, wanted)
-    except ChannelPreconditionFailed as error:
-        return [mismatch(wanted.name, str(error))]
-    except ChannelAccessRefused as error:
-        return [PermissionDenied(f"{place(url)} may not declare {wanted.name!r} ({error}); give it the right")]
-    await link.answer(channel.close())
-    return []
+async def _declare(link: Link, channel: Channel, wanted: Exchange | Queue) -> None:
+    match wanted:
+        case Exchange():
+            await link.answer(channel.exchange_declare(wanted.name, exchange_type=wanted.kind, durable=True))
+        case Queue():
+            await link.answer(channel.queue_declare(wanted.name, durable=True, arguments=dict(wanted.arguments)))
+            await link.answer(channel.queue_bind(wanted.name, wanted.exchange, wanted.routing_key))
 
 
-async def _declare_queue(link: Link, channel: Channel, queue: Queue) -> None:
-    await link.answer(channel.queue_declare(queue.name, durable=True, arguments=dict(queue.arguments)))
-    await link.answer(channel.queue_bind(queue.name, queue.exchange, queue.routing_key))
+def _told(
+    url: str, name: str, error: ChannelPreconditionFailed | ChannelAccessRefused
+) -> TopologyMismatch | PermissionDenied:
+    if isinstance(error, ChannelPreconditionFailed):
+        return mismatch(name, str(error))
+    return PermissionDenied(f"{place(url)} may not declare {name!r} ({error}); give it the right")
 
 
 def mismatch(name: str, reply: str) -> TopologyMismatch:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from brokerjobs.broker import names
+from brokerjobs.broker import names, topology
 from brokerjobs.broker.protocol import PublishOutcome
 from brokerjobs.broker.publisher import Publisher
 from tests.broker import raw
@@ -94,6 +94,24 @@ async def test_broker__that_stops_and_starts_is_used_again(
     await received.consumes(node_route, within_seconds=30.0)
     await confirmed(node_publisher, node_route)
     assert {delivery.redelivered for delivery in (await received.has(3))[1:]} == {True, False}
+
+
+async def test_channel_numbers__that_are_used_up_cost_a_new_connection(node: PrivateRabbitMQ, namespace: str) -> None:
+    """Each publish to a missing exchange, and each look for a missing route, uses one."""
+    route = names.route_name(namespace, "default")
+    await ctl(node, "eval", "application:set_env(rabbit, channel_max, 3).")
+    try:
+        publisher = Publisher(node.url)
+        async with Inbox(node.url, {route: 5}) as received:
+            for _ in range(8):
+                assert await publisher.publish([ring(route)]) == [UNKNOWN]
+
+            await topology.declare(node.url, topology.Topology(routes=frozenset({route})))
+            await confirmed(publisher, route)
+            await received.has(1)
+        await publisher.close()
+    finally:
+        await ctl(node, "eval", "application:set_env(rabbit, channel_max, 2047).")
 
 
 async def test_broker__that_stands_still_is_noticed_by_its_heartbeat(
