@@ -25,14 +25,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
-    """The job that a submission is, and its doorbell if this submission made it and it is due."""
-
-    job_id: UUID
-    doorbell: Outgoing | None
-
-
-@dataclass(frozen=True, slots=True)
 class Asker:
     """Whose submission it is, for the errors."""
 
@@ -40,15 +32,15 @@ class Asker:
     submitted_by: str
 
 
-def accepted(asker: Asker, job: NewJob, answer: Submitted) -> Accepted:
-    """The accepted job. Raises the refusal that the ledger's verdict says."""
+def accepted(asker: Asker, job: NewJob, answer: Submitted) -> UUID:
+    """The job that a submission is, its own or an earlier one. Raises the refusal that the ledger's verdict says."""
     name = asker.job_type.name
     detail: dict[str, Any] = json.loads(answer.detail) if answer.detail else {}
     match SubmitVerdict(answer.verdict):
         case SubmitVerdict.CREATED:
-            return Accepted(job.id, doorbell(asker.job_type, job, answer))
+            return job.id
         case SubmitVerdict.EXISTING:
-            return Accepted(_job_id(answer), None)
+            return _job_id(answer)
         case SubmitVerdict.CONFLICT:
             raise IdempotencyConflict(
                 job_id=_job_id(answer),

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from brokerjobs.broker.publisher import Publisher
 from brokerjobs.client.announce import Announcer
-from brokerjobs.client.answers import Accepted
 from brokerjobs.client.handle import Access, JobHandle
-from brokerjobs.client.submit import Roads, Submitter
+from brokerjobs.client.submit import Made, Roads, Submitter
 from brokerjobs.client.waiting import Waiting
 from brokerjobs.errors import ConfigurationError
 from brokerjobs.job_type import Submission
@@ -105,7 +104,7 @@ class Client:
 
     def handle(self, job_type: JobType[Any, R], job_id: UUID) -> JobHandle[R]:
         """A handle of a job whose id is known; asks nothing."""
-        return JobHandle(self._opened().access, job_type, Accepted(job_id, None))
+        return JobHandle(self._opened().access, job_type, Made(job_id))
 
     def _opened(self) -> _Open:
         if self._open is None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from brokerjobs.broker.protocol import Outgoing
     from brokerjobs.client.announce import Announcer
-    from brokerjobs.client.answers import Accepted
+    from brokerjobs.client.submit import Made
     from brokerjobs.client.waiting import Waiting
     from brokerjobs.job_type import JobType
     from brokerjobs.ledger.database import AsyncLedgerConnection
@@ -45,11 +45,11 @@ class Access:
 class JobHandle(Generic[R]):
     """One job of a type whose result is an R; usable while its client is open."""
 
-    def __init__(self, access: Access, job_type: JobType[Any, R], accepted: Accepted) -> None:
+    def __init__(self, access: Access, job_type: JobType[Any, R], made: Made) -> None:
         self._access = access
         self._job_type = job_type
-        self._id = accepted.job_id
-        self._doorbell: Outgoing | None = accepted.doorbell
+        self._id = made.job_id
+        self._doorbell: Outgoing | None = made.doorbell
 
     def __repr__(self) -> str:
         return f"<JobHandle {self._id} of {self._job_type.namespace}/{self._job_type.name}>"

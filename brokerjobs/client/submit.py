@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from brokerjobs.client.answers import Accepted, Asker, accepted, doorbell
+from brokerjobs.client.answers import Asker, accepted, doorbell
 from brokerjobs.client.new_jobs import batches, by_key, new_job, new_jobs, placed
 from brokerjobs.errors import ConfigurationError, LedgerUnavailable, SubmissionRefused
 from brokerjobs.ledger import guest
@@ -23,7 +23,9 @@ from brokerjobs.ledger.inquiries import NewJob, SubmitBatch, Submitted, submit
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from uuid import UUID
 
+    from brokerjobs.broker.protocol import Outgoing
     from brokerjobs.client.announce import Announcer
     from brokerjobs.job_type import JobType, Submission
     from brokerjobs.ledger.database import AsyncLedgerConnection, Fetch, Query
@@ -37,6 +39,14 @@ Group: TypeAlias = "GroupCommit[NewJob, Answer]"
 
 _FIRST_PAUSE_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The job that a submission is, with the doorbell that its handle has to ring, if it has one."""
+
+    job_id: UUID
+    doorbell: Outgoing | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,19 +72,19 @@ class Submitter:
         self._groups: dict[AnyJobType, Group] = {}
         self._open: set[asyncio.Future[Answer]] = set()
 
-    async def one(self, job_type: JobType[P, Any], submission: Submission[P]) -> Accepted:
+    async def one(self, job_type: JobType[P, Any], submission: Submission[P]) -> Made:
         """Submits one job in the next commit of its type."""
         job = new_job(job_type, submission)
         answer = await self._committed(job_type, job)
         if isinstance(answer, LedgerUnavailable):
             raise LedgerUnavailable(str(answer)) from answer
-        return accepted(Asker(job_type, self._submitted_by), job, answer)
+        return Made(accepted(Asker(job_type, self._submitted_by), job, answer))
 
-    async def many(self, job_type: JobType[P, Any], submissions: Sequence[Submission[P]]) -> list[Accepted]:
+    async def many(self, job_type: JobType[P, Any], submissions: Sequence[Submission[P]]) -> list[Made]:
         """Submits all in one transaction, or none if one is refused."""
         jobs = await new_jobs(job_type, submissions)
 
-        async def work(fetch: Fetch) -> list[Accepted]:
+        async def work(fetch: Fetch) -> list[Made]:
             return await self._all(job_type, jobs, fetch, announced=True)
 
         try:
@@ -82,17 +92,17 @@ class Submitter:
         except DataRefused as error:
             raise _refused_value(job_type, error) from error
         self._roads.announcer.announce(one.doorbell for one in made if one.doorbell is not None)
-        return made
+        return [Made(one.job_id) for one in made]
 
-    async def one_within(self, within: object, job_type: JobType[P, Any], submission: Submission[P]) -> Accepted:
+    async def one_within(self, within: object, job_type: JobType[P, Any], submission: Submission[P]) -> Made:
         """Submits one job in the caller's transaction, which lives on if it is refused."""
         job = new_job(job_type, submission)
         [answer] = await guest.fetch_within(within, self._query(job_type, [job], announced=False))
-        return accepted(Asker(job_type, self._submitted_by), job, answer)
+        return Made(accepted(Asker(job_type, self._submitted_by), job, answer), doorbell(job_type, job, answer))
 
     async def many_within(
         self, within: object, job_type: JobType[P, Any], submissions: Sequence[Submission[P]]
-    ) -> list[Accepted]:
+    ) -> list[Made]:
         """Submits all in the caller's transaction, or none if one is refused; the transaction lives on."""
         jobs = await new_jobs(job_type, submissions)
 
@@ -140,18 +150,16 @@ class Submitter:
         self._roads.announcer.announce(bell for bell in bells if bell is not None)
         return [answers[job.id] for job in jobs]
 
-    async def _all(
-        self, job_type: AnyJobType, jobs: Sequence[NewJob], fetch: Fetch, *, announced: bool
-    ) -> list[Accepted]:
+    async def _all(self, job_type: AnyJobType, jobs: Sequence[NewJob], fetch: Fetch, *, announced: bool) -> list[Made]:
         asker = Asker(job_type, self._submitted_by)
         places = {job.id: place for place, job in enumerate(jobs)}
-        made: dict[int, Accepted] = {}
+        made: dict[int, Made] = {}
         for batch in batches(by_key(jobs)):
             answers = await fetch(self._query(job_type, batch, announced=announced))
             for job, answer in zip(batch, answers, strict=True):
                 place = places[job.id]
                 with placed(place, len(jobs)):
-                    made[place] = accepted(asker, job, answer)
+                    made[place] = Made(accepted(asker, job, answer), doorbell(job_type, job, answer))
         return [made[place] for place in range(len(jobs))]
 
     def _query(self, job_type: AnyJobType, jobs: Sequence[NewJob], *, announced: bool) -> Query[Submitted]:

@@ -55,25 +55,26 @@ class Submitted:
 def submit(batch: SubmitBatch) -> Query[Submitted]:
     """Submits a batch in one transaction: the caller's, if it is run on the caller's connection.
 
-    Parameters are texts and lists of texts, cast by the server: what every driver sends in the same way.
+    Parameters are texts, cast by the server: what every driver sends in the same way.  Arrays are literals made here,
+    since psycopg looks at every element of a list and escapes each quote of a payload by itself.
     """
     jobs = batch.jobs
     return Query(
         "select id, verdict, job_id, ticket, route, detail::text from brokerjobs.submit(%s::text, %s::text,"
-        " %s::text::uuid[], %s::text[], %s::text[], %s::text, %s::text[], %s::text::timestamptz[],"
-        " %s::text::timestamptz[], %s::text[], %s::text, %s::text::timestamptz, %s::boolean,"
+        " %s::text::uuid[], %s::text::text[], %s::text::text[], %s::text, %s::text::text[], %s::text::timestamptz[],"
+        " %s::text::timestamptz[], %s::text::text[], %s::text, %s::text::timestamptz, %s::boolean,"
         " %s::text::interval[], %s::text::interval[])",
         [
             batch.namespace,
             batch.type,
-            _array(str(job.id) for job in jobs),
-            [job.payload for job in jobs],
-            [job.key for job in jobs],
+            _array([str(job.id) for job in jobs]),
+            _texts([job.payload for job in jobs]),
+            _texts([job.key for job in jobs]),
             batch.submitted_by,
-            [json.dumps(dict(job.tags)) if job.tags else None for job in jobs],
-            _array(_time(job.not_before) for job in jobs),
-            _array(_time(job.deadline) for job in jobs),
-            [job.traceparent for job in jobs],
+            _texts([json.dumps(dict(job.tags)) if job.tags else None for job in jobs]),
+            _array([_time(job.not_before) for job in jobs]),
+            _array([_time(job.deadline) for job in jobs]),
+            _texts([job.traceparent for job in jobs]),
             batch.fingerprint,
             batch.observed_at.isoformat(),
             batch.announced,
@@ -87,6 +88,15 @@ def submit(batch: SubmitBatch) -> Query[Submitted]:
 def _array(values: Iterable[str | None]) -> str:
     """A PostgreSQL array literal of values that never need quoting."""
     return "{" + ",".join(["NULL" if value is None else value for value in values]) + "}"
+
+
+def _texts(values: Sequence[str | None]) -> str | None:
+    """A PostgreSQL array literal of any texts, None if there is none."""
+    if not any(value is not None for value in values):
+        return None
+    return _array(
+        None if value is None else '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values
+    )
 
 
 def _time(value: datetime | timedelta | None) -> str | None:
