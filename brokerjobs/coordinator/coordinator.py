@@ -42,7 +42,7 @@ class Coordinator:
     ) -> None:
         self._ledger = AsyncLedgerConnection(ledger)
         self._process = process
-        owner = Owner(process=process, give_up=self._give_up, rest=self._rest)
+        owner = Owner(process=process, resign=self._resign, rest=self._rest)
         services = _services(self._ledger, process, publisher, declare, periods or Periods())
         self._candidates = [Candidate(service, owner) for service in services]
         self._denied = False
@@ -72,11 +72,11 @@ class Coordinator:
             candidate.leave()
         try:
             async with asyncio.timeout(_HAND_OVER_SECONDS):
-                if active:
-                    await self._ledger.fetch(ticks.give_up(self._process, active))
+                await self._resign(active)
                 await self._ledger.close()
-        except (LedgerUnavailable, PermissionDenied, TimeoutError) as error:
-            _log.info("the leads of this process run out by themselves: %s", str(error) or "no answer in time")
+        except TimeoutError:
+            # The statement that was cut off, or the end of `run`, has closed the connection.
+            _log.info("the leads of this process run out by themselves: the ledger did not answer in time")
 
     async def _run(self, candidate: Candidate) -> None:
         try:
@@ -88,8 +88,12 @@ class Coordinator:
             _log.log(level, "coordinator service %s is not run by this process: %s", candidate.name, error)
             candidate.leave()
 
-    async def _give_up(self, service: str) -> None:
-        await self._ledger.fetch(ticks.give_up(self._process, [service]))
+    async def _resign(self, services: Sequence[str]) -> None:
+        if services:
+            try:
+                await self._ledger.fetch(ticks.give_up(self._process, services))
+            except (LedgerUnavailable, PermissionDenied) as error:
+                _log.info("the lead of %s runs out by itself: %s", ", ".join(services), error)
 
     async def _rest(self) -> None:
         if not any(candidate.active for candidate in self._candidates):

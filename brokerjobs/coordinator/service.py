@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from brokerjobs.errors import BrokerUnavailable, LedgerUnavailable, PermissionDenied
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from brokerjobs.ledger.calls import Leader, ProcessIdentity
 
@@ -64,8 +64,8 @@ class Owner:
     """What a candidate needs of the process that runs it."""
 
     process: ProcessIdentity
-    give_up: Callable[[str], Awaitable[None]]
-    """Gives up the lead of a service; raises LedgerUnavailable and PermissionDenied."""
+    resign: Callable[[Sequence[str]], Awaitable[None]]
+    """Gives up the lead of services, if the ledger answers."""
     rest: Callable[[], Awaitable[None]]
     """Called when a service has come to be led elsewhere."""
 
@@ -90,7 +90,7 @@ class Candidate:
     @property
     def active(self) -> bool:
         """Whether the service asks the ledger for anything."""
-        return self._may_lead.is_set()
+        return self._may_lead.is_set() and not self._leaving.is_set()
 
     def hear(self, leader: Leader | None) -> None:
         """Take in what a heartbeat said of this service; `leader` is None if it never had one."""
@@ -138,17 +138,13 @@ class Candidate:
     def _back_off(self, error: LedgerUnavailable) -> timedelta:
         if self._failures == 0:
             _log.warning("%s waits for the ledger: %s", self.name, error)
-        pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(self._failures, 10))
         self._failures += 1
-        return timedelta(seconds=pause * random.uniform(0.5, 1.0))
+        return pause_after(self._failures, random.random())
 
     async def _step_down(self) -> timedelta:
         if self._leads:
             self._say(leads=False)
-            try:
-                await self._owner.give_up(self.name)
-            except (LedgerUnavailable, PermissionDenied) as error:
-                _log.info("the lead of %s runs out by itself: %s", self.name, error)
+            await self._owner.resign([self.name])
         return LED_ELSEWHERE
 
     async def _follow(self) -> None:
@@ -166,3 +162,9 @@ class Candidate:
         if leads != self._leads:
             self._leads = leads
             _log.info("%s %s %s", self._owner.process.name, "leads" if leads else "no longer leads", self.name)
+
+
+def pause_after(failures: int, jitter: float) -> timedelta:
+    """Return how long to leave the ledger alone after so many calls in a row without an answer; jitter is 0 to 1."""
+    doubled: int = 2 ** min(failures - 1, 10)
+    return timedelta(seconds=min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * doubled) * (0.5 + jitter / 2))

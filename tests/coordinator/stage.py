@@ -7,7 +7,7 @@ import os
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import UUID
 
 import aio_pika
@@ -25,7 +25,7 @@ from brokerjobs.rules.retries import RetryPolicy
 from brokerjobs.rules.terms import Terms
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from aio_pika.abc import AbstractIncomingMessage
 
@@ -65,6 +65,15 @@ class Time:
         return self.now
 
 
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Where a job stands."""
+
+    state: str
+    waiting: str | None
+    failure_class: str | None
+
+
 @dataclass
 class Stage:
     """What the tests do before and after the coordinator's part."""
@@ -80,12 +89,12 @@ class Stage:
     def route(self, queue: str = "default") -> str:
         return route_name(self.namespace, queue)
 
-    async def sql(self, query: LiteralString, *params: Any) -> list[dict[str, Any]]:
+    async def sql(self, query: str, *params: Any) -> list[dict[str, Any]]:
         """Runs plain SQL as the ledger's owner."""
-        cursor = await self.owner.execute(query, params)
+        cursor = await self.owner.execute(cast("Any", query), params)
         return await cursor.fetchall() if cursor.description else []
 
-    async def value(self, query: LiteralString, *params: Any) -> Any:
+    async def value(self, query: str, *params: Any) -> Any:
         """The one value that a query answers."""
         (row,) = await self.sql(query, *params)
         (value,) = row.values()
@@ -133,10 +142,10 @@ class Stage:
         (answer,) = await self.worker.fetch(query)
         return answer
 
-    async def status(self, job: UUID) -> inquiries.JobStatus:
+    async def status(self, job: UUID) -> Status:
         """Where a job stands."""
-        (row,) = await self.producer.fetch(inquiries.status([job]))
-        return row
+        (row,) = await self.sql("select state, waiting, failure_class from brokerjobs.job_state where job_id = %s", job)
+        return Status(**row)
 
     async def outbox(self) -> int:
         """How many messages wait to be published."""
@@ -159,8 +168,10 @@ def _now() -> datetime:
 
 
 @asynccontextmanager
-async def stage(database: Database, broker_url: str, namespace: str) -> AsyncIterator[Stage]:
-    connection = await psycopg.AsyncConnection.connect(database.owner_url, autocommit=True, row_factory=dict_row)
+async def stage(database: Database, broker_url: str, namespace: str) -> AsyncGenerator[Stage]:
+    connection = await psycopg.AsyncConnection[dict[str, Any]].connect(
+        database.owner_url, autocommit=True, row_factory=dict_row
+    )
     logins = [
         AsyncLedgerConnection(ConnectOptions(url))
         for url in (database.producer_url, database.worker_url, database.coordinator_url)

@@ -22,7 +22,7 @@ async def months(staged: Stage) -> list[str]:
 async def test_partitions__makes_the_months_that_are_missing(staged: Stage) -> None:
     there = await months(staged)
     assert len(there) == 4
-    await staged.sql(f"drop table brokerjobs.{there[2]}, brokerjobs.{there[3]}")  # type: ignore[arg-type]  # names of ours
+    await staged.sql(f"drop table brokerjobs.{there[2]}, brokerjobs.{there[3]}")
 
     service = Partitions(staged.coordinator, candidacy(NAME), PERIODS)
 
@@ -33,7 +33,7 @@ async def test_partitions__makes_the_months_that_are_missing(staged: Stage) -> N
 
 async def test_partitions__a_month_that_was_made_takes_events(staged: Stage) -> None:
     there = await months(staged)
-    await staged.sql(f"drop table brokerjobs.{there[0]}")  # type: ignore[arg-type]  # a name of ours
+    await staged.sql(f"drop table brokerjobs.{there[0]}")
 
     await Partitions(staged.coordinator, candidacy(NAME), PERIODS).run_once()
 
@@ -43,7 +43,7 @@ async def test_partitions__a_month_that_was_made_takes_events(staged: Stage) -> 
 
 async def test_partitions__makes_none_while_another_leads(staged: Stage) -> None:
     there = await months(staged)
-    await staged.sql(f"drop table brokerjobs.{there[3]}")  # type: ignore[arg-type]  # a name of ours
+    await staged.sql(f"drop table brokerjobs.{there[3]}")
     await staged.coordinator.fetch(calls.lead(NAME, process("another"), 60))
 
     assert await Partitions(staged.coordinator, candidacy(NAME), PERIODS).run_once() == LED_ELSEWHERE

@@ -79,7 +79,7 @@ async def test_reaper__spares_everybody_for_one_lease_after_a_gap(staged: Stage)
         await first.run_once()
         return (await staged.status(job)).state == "queued"
 
-    await eventually(reaped)
+    await eventually(reaped, 30)
     closed = await staged.value("select closed_at from brokerjobs.attempt")
     assert LEASE <= closed - began < LEASE + timedelta(seconds=5)
 

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import aio_pika
+import pytest
+
+from brokerjobs.broker import names
+from brokerjobs.coordinator.routes import NAME, Routes, declaring
+from brokerjobs.coordinator.service import LED_ELSEWHERE
+from brokerjobs.errors import BrokerUnavailable, PermissionDenied
+from brokerjobs.ledger import calls
+from tests.coordinator.stage import PERIODS, Time, arrived, candidacy, process
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from brokerjobs.coordinator.routes import DeclareError
+    from tests.coordinator.stage import Stage
+
+
+ME = process()
+
+
+def routes(staged: Stage, url: str | None = None, time: Time | None = None) -> Routes:
+    return Routes(
+        staged.coordinator, candidacy(NAME, by=ME), declaring(url or staged.broker_url), PERIODS, time or Time()
+    )
+
+
+async def undeclared(staged: Stage) -> list[str]:
+    return [row["name"] for row in await staged.sql("select name from brokerjobs.routes_wanted()")]
+
+
+async def test_routes__declares_what_a_job_type_brought(staged: Stage) -> None:
+    await staged.register("other", queue="other")
+
+    assert await routes(staged).run_once() == PERIODS.tick
+
+    assert await undeclared(staged) == []
+    for queue in (staged.route(), staged.route("other"), names.dead_queue(staged.namespace)):
+        assert await arrived(staged.broker_url, queue) == []  # which raises if there is no such queue
+
+
+async def test_routes__asks_the_broker_for_nothing_when_all_are_declared(staged: Stage) -> None:
+    await routes(staged).run_once()
+
+    assert await routes(staged, "amqp://guest:guest@127.0.0.1:1/").run_once() == PERIODS.tick
+
+
+async def test_routes__one_that_exists_with_other_arguments_stops_no_other(
+    staged: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    await staged.register("other", queue="other")
+    async with await aio_pika.connect(staged.broker_url) as connection, connection.channel() as channel:
+        await channel.declare_queue(staged.route(), durable=True, arguments={"x-max-length": 7})
+    service = routes(staged)
+
+    for _ in range(3):
+        await service.run_once()
+
+    assert await undeclared(staged) == [staged.route()]
+    assert await arrived(staged.broker_url, staged.route("other")) == []
+    (said,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert f"brokerjobs setup --recreate {staged.route()}" in said
+
+
+async def test_routes__one_that_could_not_be_declared_is_tried_again_a_minute_later(staged: Stage) -> None:
+    async with await aio_pika.connect(staged.broker_url) as connection, connection.channel() as channel:
+        queue = await channel.declare_queue(staged.route(), durable=True, arguments={"x-max-length": 7})
+        time = Time()
+        service = routes(staged, time=time)
+        await service.run_once()
+        await queue.delete()
+    time.now += 59
+    await service.run_once()
+    assert await undeclared(staged) == [staged.route()]
+    time.now += 1
+
+    await service.run_once()
+
+    assert await undeclared(staged) == []
+
+
+async def test_routes__names_that_no_broker_takes_stop_no_other(
+    staged: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    await staged.sql(
+        "insert into brokerjobs.route values ('Not a name', 'Not', 'a', clock_timestamp(), null),"
+        " (repeat('x', 300) || '.q.default', repeat('x', 300), 'default', clock_timestamp(), null)"
+    )
+    service = routes(staged)
+
+    for _ in range(2):
+        await service.run_once()
+
+    assert staged.route() not in await undeclared(staged)
+    assert len([record for record in caplog.records if "cannot be declared" in record.message]) == 2
+
+
+async def test_routes__without_a_broker_lets_another_process_try(staged: Stage) -> None:
+    with pytest.raises(BrokerUnavailable):
+        await routes(staged, "amqp://guest:guest@127.0.0.1:1/").run_once()
+
+    assert await undeclared(staged) == [staged.route()]
+
+
+async def test_routes__without_the_right_lets_another_process_try(staged: Stage) -> None:
+    async def denied(wanted: Sequence[calls.Route]) -> Mapping[str, DeclareError]:
+        return {route.name: PermissionDenied("may not declare") for route in wanted}
+
+    service = Routes(staged.coordinator, candidacy(NAME), denied, PERIODS)
+
+    with pytest.raises(BrokerUnavailable, match="may not declare"):
+        await service.run_once()
+
+
+async def test_routes__a_wrong_password_is_an_answer_for_each_route(staged: Stage) -> None:
+    wrong = staged.broker_url.replace("://", "://nobody", 1)
+
+    errors = await declaring(wrong)([calls.Route(staged.route(), staged.namespace)])
+
+    assert isinstance(errors[staged.route()], PermissionDenied)
+
+
+async def test_routes__declares_nothing_while_another_leads(staged: Stage) -> None:
+    await staged.coordinator.fetch(calls.lead(NAME, process("another"), 60))
+
+    assert await routes(staged).run_once() == LED_ELSEWHERE
+    assert await undeclared(staged) == [staged.route()]
