@@ -30,7 +30,7 @@ class Program(TyperGroup):
         try:
             _check_text(given)
             done = super().main(given, *more, **extra)
-        except BrokenPipeError:
+        except output.ReaderGone:
             _drop_stdout()
             sys.exit(failures.ExitCode.BROKEN_PIPE)
         except typer.Abort:

@@ -48,9 +48,9 @@ def rough(span: timedelta) -> str:
     if span < timedelta(0):
         return f"-{rough(-span)}"
     seconds = span.total_seconds()
-    if seconds < 1:
+    if seconds < 0.9995:
         return f"{seconds * 1000:.0f}ms"
-    if seconds < 10:
+    if seconds < 9.95:
         return f"{seconds:.1f}s"
     grain = 1 if seconds < 3600 else 60 if seconds < 86400 else 3600
     return show_duration(timedelta(seconds=round(seconds / grain) * grain))

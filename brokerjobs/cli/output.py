@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +38,35 @@ class ListFormat(StrEnum):
     TABLE = "table"
     TSV = "tsv"
     JSON = "json"
+
+
+class ReaderGone(Exception):
+    """Nobody reads stdout any more, as after `| head`; no `OSError`, which typer and rich answer in their own ways."""
+
+
+class _Stdout:
+    """stdout for rich, with `ReaderGone`."""
+
+    def __init__(self) -> None:
+        self.encoding = sys.stdout.encoding
+
+    def write(self, text: str, /) -> int:
+        """Write it."""
+        try:
+            return sys.stdout.write(text)
+        except BrokenPipeError as error:
+            raise ReaderGone from error
+
+    def flush(self) -> None:
+        """Flush it."""
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError as error:
+            raise ReaderGone from error
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return sys.stdout.isatty()
 
 
 def escaped(text: object) -> str:
@@ -98,7 +127,7 @@ def console() -> Console:
     """The console of stdout: colours and the terminal's width on a terminal, plain and wide when piped."""
     from rich.console import Console  # noqa: PLC0415
 
-    made = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    made = Console(file=cast("TextIO", _Stdout()), highlight=False, markup=False, emoji=False, soft_wrap=False)
     if not made.is_terminal and "COLUMNS" not in os.environ:
         made.width = _PIPED_WIDTH
     return made
@@ -117,8 +146,11 @@ def never_fail_on_a_character() -> None:
 
 
 def _write(stream: TextIO, line: str) -> None:
-    stream.write(line + "\n")
-    stream.flush()
+    try:
+        stream.write(line + "\n")
+        stream.flush()
+    except BrokenPipeError as error:
+        raise ReaderGone from error
 
 
 def _visible(found: re.Match[str]) -> str:

@@ -105,7 +105,7 @@ def submit(ledger: LedgerConnection, order: Order) -> Made:
     except DataRefused as error:
         message = f"job type {order.job_type.name!r}: the ledger refused a value: {error}"
         raise SubmissionRefused(message) from error
-    job_id = accepted(Asker(order.job_type, order.submitted_by), job, answer).job_id
+    job_id = accepted(Asker(order.job_type, order.submitted_by), job, answer)
     existing = json.loads(answer.detail or "{}") if answer.verdict == "existing" else None
     return Made(job_id, existing)
 

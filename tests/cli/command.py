@@ -76,7 +76,7 @@ class Command:
         done = subprocess.run(
             [*PROGRAM, *args],
             cwd=self.folder,
-            env=self._environment(env),
+            env=self.environment(env),
             input=given,
             capture_output=True,
             timeout=_PATIENCE_SECONDS,
@@ -90,7 +90,7 @@ class Command:
         log = self.folder / f"stderr-{len(self.ended)}"
         with log.open("w") as stderr:
             process = subprocess.Popen(
-                [*PROGRAM, *args], cwd=self.folder, env=self._environment(env), stderr=stderr, text=True
+                [*PROGRAM, *args], cwd=self.folder, env=self.environment(env), stderr=stderr, text=True
             )
         self.ended.append(process)
         running = Running(process, log)
@@ -103,7 +103,8 @@ class Command:
                 process.kill()
             process.wait()
 
-    def _environment(self, env: Mapping[str, str] | None) -> dict[str, str]:
+    def environment(self, env: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The environment of a process."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("BROKERJOBS_")}
         return {**kept, "PYTHONPATH": str(Path(__file__).parents[2]), **self.env, **(env or {})}
 

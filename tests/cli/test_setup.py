@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from psycopg import sql
 
-from tests.cli.urls import login_of, with_login
+from tests.cli.urls import with_login, with_path
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.cli.command import Command
-    from tests.databases import Database, Databases
+    from tests.conftest import PostgresFactory
+    from tests.databases import Database
 
 
 def test_setup__makes_ledger_types_and_routes_and_says_so(
@@ -73,7 +75,7 @@ def test_grant__lets_a_login_submit(
     login = f"cli_{namespace}"
     url = with_login(database.owner_url, f"{login}:pw")
     with psycopg.connect(database.admin_url, autocommit=True) as admin:
-        admin.execute(f"create role {login} login password 'pw'")
+        admin.execute(sql.SQL("create role {} login password 'pw'").format(sql.Identifier(login)))
     submit = ("submit", f"{namespace}/add", "1", "--database-url", url)
     try:
         ready(*submit).fails(9, "schema")
@@ -81,7 +83,7 @@ def test_grant__lets_a_login_submit(
         ready(*submit).ok()
     finally:
         with psycopg.connect(database.admin_url, autocommit=True) as admin:
-            admin.execute(f"drop role {login}")
+            admin.execute(sql.SQL("drop role {}").format(sql.Identifier(login)))
 
 
 @pytest.mark.parametrize(
@@ -103,13 +105,24 @@ def test_setup__by_a_login_that_owns_nothing_is_exit_code_9(brokerjobs: Command,
     brokerjobs("setup", shop).fails(9, "may not do this")
 
 
-def test_setup__without_the_right_to_make_roles_says_which_are_missing(
-    offline: Command, databases: Databases, blank_database: Database, monkeypatch: pytest.MonkeyPatch
+def test_setup__without_the_right_to_make_roles_gives_their_functions_to_logins(
+    offline: Command, postgres_factory: PostgresFactory, namespace: str, shop: str, broker_url: str
 ) -> None:
-    monkeypatch.setattr("brokerjobs.ledger.schema._make_roles", lambda _: ("brokerjobs_producer", "brokerjobs_reader"))
+    # Roles belong to a whole server, so this needs one that no other test has made them on.
+    admin_url = postgres_factory().url
+    with psycopg.connect(admin_url, autocommit=True) as admin:
+        admin.execute("create role managed login password 'pw' nocreaterole")
+        admin.execute("create role orders login password 'pw'")
+        admin.execute("create database ledger owner managed")
+    owner_url, orders_url = (
+        with_path(with_login(admin_url, f"{login}:pw"), "/ledger") for login in ("managed", "orders")
+    )
+    setup = ("setup", shop, "--database-url", owner_url, "--broker-url", broker_url)
 
-    said = offline("setup", "--database-url", blank_database.owner_url).ok().out
-
-    assert "these are missing: brokerjobs_producer, brokerjobs_reader" in said
-    assert "--grant" in said
-    assert login_of(blank_database.owner_url)
+    said = offline(*setup).ok().out
+    assert "may not create roles" in said
+    assert "brokerjobs_producer, brokerjobs_worker, brokerjobs_coordinator, brokerjobs_reader" in said
+    submit = ("submit", f"{namespace}/add", "1", "--database-url", orders_url)
+    offline(*submit).fails(9)
+    assert "granted producer to orders" in offline(*setup, "--grant", "producer=orders").ok().out
+    offline(*submit).ok()

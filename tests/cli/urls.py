@@ -16,10 +16,5 @@ def with_path(url: str, path: str) -> str:
     return urlunsplit(urlsplit(url)._replace(path=path))
 
 
-def login_of(url: str) -> str:
-    """The user of a URL."""
-    return urlsplit(url).username or ""
-
-
 AWAY_DATABASE = "postgresql://u:s3cret@127.0.0.1:1/nowhere"
 AWAY_BROKER = "amqp://u:s3cret@127.0.0.1:1/"

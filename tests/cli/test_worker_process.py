@@ -1,0 +1,152 @@
+"""Workers and coordinators as processes: signals, exit codes, and log lines."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from brokerjobs.cli.logs import OneLine
+from tests.waiting import eventually_sync
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.command import Command, Running
+    from tests.databases import Database
+
+_SLOW = """
+import asyncio
+import threading
+
+from brokerjobs import App
+
+jobs = App("{namespace}")
+
+
+@jobs.job("wait", repeatable=True)
+async def wait(n: int) -> None:
+    await asyncio.sleep(3600)
+
+
+@jobs.job("block", repeatable=True)
+def block(n: int) -> None:
+    threading.Event().wait(20)
+"""
+LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (DEBUG|INFO|WARNING|ERROR) +[\w.]+: \S.*")
+
+
+@dataclass(frozen=True)
+class Slow:
+    """An application whose jobs do not end."""
+
+    target: str
+    namespace: str
+
+
+@pytest.fixture
+def slow(brokerjobs: Command, as_owner: dict[str, str], folder: Path, namespace: str) -> Slow:
+    """The application, set up."""
+    (folder / "slow.py").write_text(_SLOW.format(namespace=namespace))
+    brokerjobs("setup", "slow:jobs", env=as_owner).ok()
+    return Slow("slow:jobs", namespace)
+
+
+def test_worker__ends_with_0_at_sigterm_and_at_ctrl_c(ready: Command, database: Database, shop: str) -> None:
+    args = ("worker", shop, "--no-coordinator", "--database-url", database.worker_url)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with ready.running(*args, said="consumes") as worker:
+            worker.process.send_signal(number)
+            assert worker.process.wait(20) == 0, worker.log()
+        assert [line for line in worker.log().splitlines() if not LINE.fullmatch(line)] == []
+
+
+@pytest.mark.parametrize("ending", [("wait", 10, "queued"), ("block", 11, "running")], ids=["released", "left"])
+def test_worker__says_by_its_exit_code_what_it_left_behind(
+    brokerjobs: Command, database: Database, slow: Slow, ending: tuple[str, int, str]
+) -> None:
+    job_type, code, left = ending
+    job = brokerjobs("submit", f"{slow.namespace}/{job_type}", "1").ok().out.strip()
+    coordinator = ("coordinator", "--database-url", database.coordinator_url)
+    worker = ("worker", slow.target, "--no-coordinator", "--drain", "100ms", "--database-url", database.worker_url)
+
+    with brokerjobs.running(*coordinator, said="is up"), brokerjobs.running(*worker, said="consumes") as running:
+        eventually_sync(lambda: state_of(brokerjobs, job) == "running", 20)
+        ended = running.terminated()
+
+    assert ended == code, running.log()
+    assert "Traceback" not in running.log()
+    assert state_of(brokerjobs, job) == left
+
+
+def test_worker__that_handles_nothing_is_exit_code_3(ready: Command, database: Database, folder: Path) -> None:
+    (folder / "bare.py").write_text(
+        'from brokerjobs import App\njobs = App("bare")\nadd = jobs.job_type("add", int, int, repeatable=True)\n'
+    )
+
+    ready("worker", "bare:jobs", "--database-url", database.worker_url).fails(3, "has a handler here")
+
+
+def test_log_level__decides_what_is_said(ready: Command, database: Database, shop: str) -> None:
+    args = ("worker", shop, "--no-coordinator", "--database-url", database.worker_url)
+    with ready.running(*args, said="consumes") as worker:
+        drained(worker)
+    assert "draining" in worker.log()
+
+    quiet = ready.folder / "quiet.py"
+    quiet.write_text("import os, signal, threading\nfrom shop import jobs\n" + _SIGTERM_LATER)
+    done = ready.process("worker", "quiet:jobs", *args[2:], "--log-level", "warning")
+    assert (done.code, done.err) == (0, "")
+
+
+_SIGTERM_LATER = """
+def ended():
+    import asyncio, time
+    from brokerjobs.broker.consumer import Consumer
+    while not up.is_set():
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+up = threading.Event()
+from brokerjobs.worker.worker import Worker
+register = Worker._register
+async def registered(self):
+    await register(self)
+    up.set()
+Worker._register = registered
+threading.Thread(target=ended, daemon=True).start()
+"""
+
+
+def drained(worker: Running) -> None:
+    """Ends a worker in order."""
+    assert worker.terminated() == 0, worker.log()
+
+
+def state_of(brokerjobs: Command, job: str) -> str:
+    """The job's state."""
+    shown = brokerjobs("jobs", "show", job, "-o", "json")
+    return str(json.loads(shown.ok().out)["state"])
+
+
+def record_of(message: str, *args: object, error: BaseException | None = None) -> logging.LogRecord:
+    """One log record."""
+    info = None if error is None else (type(error), error, error.__traceback__)
+    return logging.LogRecord("brokerjobs.x", logging.WARNING, "x.py", 1, message, args, info)
+
+
+def test_log_line__is_one_whatever_it_says() -> None:
+    with pytest.raises(ZeroDivisionError) as raised:
+        divmod(1, 0)
+
+    line = OneLine().format(record_of("first\nsecond \x1b[2J %s", "amqp://u:s3cret@h/", error=raised.value))
+
+    assert LINE.fullmatch(line), line
+    assert "first\\nsecond \\x1b[2J amqp://u:***@h/" in line
+    assert re.search(r"\| ZeroDivisionError: .* \(test_worker_process\.py:\d+\)$", line)
