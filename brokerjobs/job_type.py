@@ -164,6 +164,8 @@ def _submission_problems(key: object, tags: object) -> Iterator[str]:
         yield f"key={key!r:.80} is not a text of 1 to {KEY_LIMIT} characters"
     if isinstance(key, str) and texts.storable(key) != key:
         yield f"key={key!r} has a NUL or half a character, which PostgreSQL cannot store"
+    if tags == {}:
+        return
     pairs = list(cast("Mapping[object, object]", tags).items()) if isinstance(tags, Mapping) else [(tags, tags)]
     if not all(isinstance(text, str) and texts.storable(text) == text for pair in pairs for text in pair):
         yield "tags are not a mapping of texts (without NUL) to texts"

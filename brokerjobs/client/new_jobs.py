@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -15,7 +14,7 @@ from brokerjobs.ledger.group_commit import MAX_BYTES, MAX_ROWS
 from brokerjobs.ledger.inquiries import NewJob
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from brokerjobs.job_type import JobType, Submission
 
@@ -41,39 +40,37 @@ def new_job(job_type: JobType[P, Any], submission: Submission[P]) -> NewJob:
 async def new_jobs(job_type: JobType[P, Any], submissions: Sequence[Submission[P]]) -> list[NewJob]:
     """All submissions with their ids, letting other tasks run in between; raises as `new_job`, naming the place."""
     jobs: list[NewJob] = []
-    for place, submission in enumerate(submissions):
-        with placed(place, len(submissions)):
+    try:
+        for submission in submissions:
             jobs.append(new_job(job_type, submission))
-        if place % MAX_ROWS == MAX_ROWS - 1:
-            await asyncio.sleep(0)
+            if len(jobs) % MAX_ROWS == 0:
+                await asyncio.sleep(0)
+    except SubmissionRefused as refused:
+        note_place(refused, len(jobs), len(submissions))
+        raise
     return jobs
 
 
-@contextmanager
-def placed(place: int, total: int) -> Generator[None]:
-    """Notes on a refusal which of many it is about."""
-    try:
-        yield
-    except SubmissionRefused as refused:
-        refused.add_note(f"submission {place + 1} of {total}; none of them was recorded")
-        raise
+def note_place(refused: SubmissionRefused, place: int, total: int) -> None:
+    """Notes on a refusal which of many submissions it is about."""
+    refused.add_note(f"submission {place + 1} of {total}; none of them was recorded")
 
 
-def by_key(jobs: Sequence[NewJob]) -> list[NewJob]:
-    """In the order of their keys: two batches that share keys then wait for each other, and cannot deadlock."""
-    return sorted(jobs, key=lambda job: job.key or "")
+def key_order(jobs: Sequence[NewJob]) -> list[int]:
+    """Their places in the order of their keys: statements that share keys wait for each other, without deadlock."""
+    return sorted(range(len(jobs)), key=lambda place: jobs[place].key or "")
 
 
-def batches(jobs: Sequence[NewJob]) -> Iterator[list[NewJob]]:
-    """The jobs in order, in statements bounded by rows and bytes."""
-    batch: list[NewJob] = []
+def batches(jobs: Sequence[NewJob]) -> Iterator[list[int]]:
+    """Their places in the order of their keys, in statements bounded by rows and bytes."""
+    batch: list[int] = []
     size = 0
-    for job in jobs:
-        size += len(job.payload)
+    for place in key_order(jobs):
+        size += len(jobs[place].payload)
         if batch and (len(batch) == MAX_ROWS or size > MAX_BYTES):
             yield batch
-            batch, size = [], len(job.payload)
-        batch.append(job)
+            batch, size = [], len(jobs[place].payload)
+        batch.append(place)
     if batch:
         yield batch
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from brokerjobs.client.answers import Asker, accepted, doorbell
-from brokerjobs.client.new_jobs import batches, by_key, new_job, new_jobs, placed
+from brokerjobs.client.new_jobs import batches, key_order, new_job, new_jobs, note_place
 from brokerjobs.errors import ConfigurationError, LedgerUnavailable, SubmissionRefused
 from brokerjobs.ledger import guest
 from brokerjobs.ledger.database import DataRefused
@@ -140,26 +140,28 @@ class Submitter:
 
     async def _commit(self, job_type: AnyJobType, jobs: Sequence[NewJob]) -> Sequence[Answer]:
         """One commit, and its doorbells behind it: not rung by those who asked, one of whom may have been cancelled."""
-        query = self._query(job_type, by_key(jobs), announced=True)
+        order = key_order(jobs)
+        query = self._query(job_type, [jobs[place] for place in order], announced=True)
         try:
             rows = await self._until_answered(lambda: self._roads.singles.fetch(query))
         except LedgerUnavailable as error:
             return [error] * len(jobs)
-        answers = {row.id: row for row in rows}
-        bells = (doorbell(job_type, job, answers[job.id]) for job in jobs)
+        answers = [row for _, row in sorted(zip(order, rows, strict=True), key=lambda placed: placed[0])]
+        bells = (doorbell(job_type, job, answer) for job, answer in zip(jobs, answers, strict=True))
         self._roads.announcer.announce(bell for bell in bells if bell is not None)
-        return [answers[job.id] for job in jobs]
+        return answers
 
     async def _all(self, job_type: AnyJobType, jobs: Sequence[NewJob], fetch: Fetch, *, announced: bool) -> list[Made]:
         asker = Asker(job_type, self._submitted_by)
-        places = {job.id: place for place, job in enumerate(jobs)}
         made: dict[int, Made] = {}
-        for batch in batches(by_key(jobs)):
-            answers = await fetch(self._query(job_type, batch, announced=announced))
-            for job, answer in zip(batch, answers, strict=True):
-                place = places[job.id]
-                with placed(place, len(jobs)):
-                    made[place] = Made(accepted(asker, job, answer), doorbell(job_type, job, answer))
+        for batch in batches(jobs):
+            answers = await fetch(self._query(job_type, [jobs[place] for place in batch], announced=announced))
+            for place, answer in zip(batch, answers, strict=True):
+                try:
+                    made[place] = Made(accepted(asker, jobs[place], answer), doorbell(job_type, jobs[place], answer))
+                except SubmissionRefused as refused:
+                    note_place(refused, place, len(jobs))
+                    raise
         return [made[place] for place in range(len(jobs))]
 
     def _query(self, job_type: AnyJobType, jobs: Sequence[NewJob], *, announced: bool) -> Query[Submitted]:
