@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
     import psycopg
 
-# Each asks for job ids over `s` (chosen rows of job_state), `a` (their attempts) and `e` (their events that name a state).
+# Each asks for job ids over `s` (chosen rows of job_state), `a` (their attempts), `e` (their events that name a state).
 RULES: Final[dict[str, str]] = {
-    "one result is accepted at most": "select job_id from a where verdict = 'accepted' group by job_id having count(*) > 1",
+    "one result is accepted at most": """
+        select job_id from a where verdict = 'accepted' group by job_id having count(*) > 1""",
     "a succeeded job names its accepted attempt": """
-        select s.job_id from s left join a on a.id = s.accepted_attempt_id and a.job_id = s.job_id and a.verdict = 'accepted'
+        select s.job_id from s
+          left join a on a.id = s.accepted_attempt_id and a.job_id = s.job_id and a.verdict = 'accepted'
         where s.state = 'succeeded' and a.id is null""",
     "an accepted attempt's job has succeeded": """
         select s.job_id from s join a using (job_id)
@@ -29,14 +31,15 @@ RULES: Final[dict[str, str]] = {
     "the accepted attempt holds the job's last fencing number": """
         select s.job_id from s join a on a.id = s.accepted_attempt_id where a.fencing_number <> s.fencing_number""",
     "fencing numbers grow with every attempt": """
-        select job_id from (select job_id, fencing_number <= lag(fencing_number) over (partition by job_id order by number) as bad
-          from a) x where bad""",
+        select job_id from (select job_id, fencing_number <= lag(fencing_number) over w as bad from a
+          window w as (partition by job_id order by number)) x where bad""",
     "attempts are numbered from one without a gap": """
         select s.job_id from s left join a using (job_id) group by s.job_id, s.number
         having s.number <> count(a.id) or s.number <> coalesce(max(a.number), 0)""",
     "an attempt is open exactly while its job runs it": """
         select s.job_id from s full join (select * from a where closed_at is null) o on o.job_id = s.job_id
-        where (s.state = 'running') is distinct from (o.id is not null) or o.id is distinct from case when s.state = 'running' then s.attempt_id end""",
+        where (s.state = 'running') is distinct from (o.id is not null)
+          or o.id is distinct from case when s.state = 'running' then s.attempt_id end""",
     "only a timed out attempt may be closed without a report": """
         select job_id from a where closed_at is not null and reported_at is null and closed_as <> 'timed_out'""",
     "the row knows whether its attempt has reported": """
@@ -48,18 +51,21 @@ RULES: Final[dict[str, str]] = {
         select s.job_id from s join brokerjobs.job j on j.id = s.job_id
         where s.charged not between 0 and j.retry_attempts or s.uncharged not between 0 and 20""",
     "nobody claims before the time of the next try": """
-        select job_id from (select job_id, claimed_at < lag(answer_until) over (partition by job_id order by number) as bad from a) x
-        where bad""",
+        select job_id from (select job_id, claimed_at < lag(answer_until) over w as bad from a
+          window w as (partition by job_id order by number)) x where bad""",
     "a review is open exactly while its job stands in review": """
-        select s.job_id from s full join (select r.job_id from brokerjobs.review r join s using (job_id) where r.closed_at is null) o
-          on o.job_id = s.job_id
+        select s.job_id from s full join (
+          select r.job_id from brokerjobs.review r join s using (job_id) where r.closed_at is null) o
+            on o.job_id = s.job_id
         where (s.state = 'review') is distinct from (o.job_id is not null)""",
     "a queued job has a ring or a time": """
         select s.job_id from s where s.state = 'queued' and case when s.waiting = 'delivery'
-          then s.rung_at is null and not exists (select from brokerjobs.outbox o where o.job_id = s.job_id and o.kind = 'doorbell')
+          then s.rung_at is null and not exists (
+            select from brokerjobs.outbox o where o.job_id = s.job_id and o.kind = 'doorbell')
           else s.wait_until is null end""",
     "the last event says where the job stands": """
-        select s.job_id from s left join lateral (select e.state from e where e.job_id = s.job_id order by e.seq desc limit 1) l on true
+        select s.job_id from s left join lateral (
+          select e.state from e where e.job_id = s.job_id order by e.seq desc limit 1) l on true
         where s.state is distinct from l.state""",
     "every recorded move is allowed": """
         select job_id from (select job_id, state, lag(state) over (partition by job_id order by seq) as before from e) x
@@ -69,13 +75,12 @@ RULES: Final[dict[str, str]] = {
         where before in ('succeeded', 'cancelled') and state <> before""",
 }
 
-_QUERY: Final = (
-    """
+_QUERY: Final = """
 with s as materialized (select * from brokerjobs.job_state where %(jobs)s::uuid[] is null or job_id = any (%(jobs)s)),
   a as materialized (select * from brokerjobs.attempt where job_id in (select job_id from s)),
   e as materialized (select * from brokerjobs.event where job_id in (select job_id from s) and state is not null)
-"""
-    + " union all ".join(f"select '{rule.replace(chr(39), chr(39) * 2)}', x.job_id from ({query}) x" for rule, query in RULES.items())
+""" + " union all ".join(
+    f"select '{rule.replace(chr(39), chr(39) * 2)}', x.job_id from ({query}) x" for rule, query in RULES.items()
 )
 _MOVES: Final = [f"{before}>{after}" for before, after in JOB_MOVES]
 

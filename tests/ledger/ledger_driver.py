@@ -24,7 +24,6 @@ from uuid_utils.compat import uuid7
 from brokerjobs.ledger import calls, inquiries, ticks
 from brokerjobs.rules.retries import RetryPolicy
 from brokerjobs.rules.terms import Terms
-from tests.ledger.ledger_clock import LedgerClock
 from tests.ledger.ledger_rows import LedgerRows
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from brokerjobs.ledger.calls import Holding
     from brokerjobs.ledger.database import Query
     from tests.databases import Database
+    from tests.ledger.ledger_clock import LedgerClock
 
 Row = TypeVar("Row")
 RESULT = {"done": True}
@@ -86,6 +86,10 @@ class Caller:
     def rollback(self) -> None:
         """Rolls it back."""
         self.sql("rollback")
+
+    def end(self, how: str) -> None:
+        """Does one or the other."""
+        {"commit": self.commit, "rollback": self.rollback}[how]()
 
     # A worker's calls.
 
@@ -146,7 +150,8 @@ class Caller:
 
     def report(self, holding: Holding, body: Any, **other: Any) -> calls.Report:
         """A report of this caller; observed now."""
-        return calls.Report(holding, json.dumps(body), **{"observed_at": self.clock.now, "started_at": None, **other})
+        facts: dict[str, Any] = {"observed_at": self.clock.now, "started_at": None, **other}
+        return calls.Report(holding, json.dumps(body), **facts)
 
     def asked(self, holding: Holding) -> calls.Asked:
         """Asks whether an attempt has reported."""
@@ -251,7 +256,8 @@ class Ledger:
         self.place = place
         self._doors = doors
         self._opened: list[tuple[str, psycopg.Connection]] = []
-        self.owner = self.open("owner").connection
+        self.setting_up = self.open("owner")
+        self.owner = self.setting_up.connection
         self.rows = LedgerRows(self.owner)
         self.worker = self.open("worker")
         self.producer = self.open("producer")
@@ -268,9 +274,11 @@ class Ledger:
     def declare(self, name: str, *, change: bool = True, **terms: Any) -> calls.Registered:
         """Registers a job type; terms as in `Terms`, those of the retry policy beside them."""
         retry = {key: terms.pop(key) for key in list(terms) if key in RetryPolicy.__dataclass_fields__}
-        wanted = Terms(**{"repeatable": True, **terms}, retry=RetryPolicy(**retry))
+        terms.setdefault("repeatable", True)
+        wanted = Terms(**terms, retry=RetryPolicy(**retry))
         data = {"name": name, **wanted.as_data(), "fingerprint": "f" * 64}
-        return self.worker.fetch(calls.register_types(self.place.namespace, [data], change=change))[0]
+        caller = self.setting_up if change else self.worker
+        return caller.fetch(calls.register_types(self.place.namespace, [data], change=change))[0]
 
     def submit(
         self,
@@ -309,6 +317,11 @@ class Ledger:
         assert state.lease_until is not None
         self.clock.set(state.lease_until)
         return self.coordinator.expire()[holding.job_id]
+
+    def is_blocked(self, caller: Caller) -> bool:
+        """Whether a caller waits for another's lock just now."""
+        pid = caller.connection.info.backend_pid
+        return self.rows.scalar("select cardinality(pg_blocking_pids(%s)) > 0", [pid], of=bool)
 
     def ring_again(self, job: UUID) -> None:
         """Lets the waiting of a queued job end."""

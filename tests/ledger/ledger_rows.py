@@ -142,7 +142,8 @@ class LedgerRows:
         """One attempt."""
         (row,) = self._rows(
             AttemptRow,
-            "select {} from (select a.*, brokerjobs.shown_attempt(a) as shown from brokerjobs.attempt a) x where id = %s",
+            "select {} from (select a.*, brokerjobs.shown_attempt(a) as shown from brokerjobs.attempt a) x"
+            " where id = %s",
             attempt,
         )
         return row
@@ -187,4 +188,3 @@ class LedgerRows:
         with self._owner.cursor(row_factory=class_row(kind)) as cursor:
             cursor.execute(query.replace("{}", columns).encode(), [key])
             return cursor.fetchall()
-

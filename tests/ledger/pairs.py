@@ -76,8 +76,8 @@ def _words(call: Callable[[Caller, Scene], Any]) -> Callable[[Caller, Scene], st
         except errors.LockNotAvailable:
             return GAVE_UP
         except psycopg.DatabaseError as error:
-            assert error.sqlstate is not None
-            assert error.sqlstate.startswith("BJ"), error
+            if error.sqlstate is None or not error.sqlstate.startswith("BJ"):
+                raise
             return error.sqlstate
 
     return called

@@ -1,7 +1,7 @@
 """One job as the design describes it, in plain Python: what every ledger call must answer, and how the job then stands.
 
-Written from the rules, not from the SQL.  Times are seconds; random delays are told to the model by the ledger's answer,
-and checked against their bounds.
+Written from the rules, not from the SQL.  Times are seconds; random delays are told to the model by the ledger's
+answer, and checked against their bounds.
 """
 
 from __future__ import annotations
@@ -168,7 +168,9 @@ class ModelJob:
 
     def _holds_place(self, attempt: int) -> bool:
         return (
-            self.current == attempt and self.attempts[attempt].reported is None and self.state in ("running", "queued", "review")
+            self.current == attempt
+            and self.attempts[attempt].reported is None
+            and self.state in ("running", "queued", "review")
         )
 
     def _past_deadline(self) -> bool:

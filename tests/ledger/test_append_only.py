@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -9,13 +10,20 @@ import psycopg
 import pytest
 
 from tests.ledger.ledger_driver import TEMPORARY
+from tests.waiting import eventually_sync
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from tests.ledger.ledger_driver import Ledger
 
-CLOSED = ["closed_at = now()", "closed_as = 'failed'", "closed_by = 'me'", "closed_why = 'so'", "closed_at = null, closed_as = null"]
+CLOSED = [
+    "closed_at = now()",
+    "closed_as = 'failed'",
+    "closed_by = 'me'",
+    "closed_why = 'so'",
+    "closed_at = null, closed_as = null",
+]
 REPORTED = [
     "reported_at = now()",
     "observed_reported_at = now()",
@@ -79,7 +87,8 @@ def test_attempt__is_accepted_once_a_job(ledger: Ledger) -> None:
 
     with pytest.raises(psycopg.errors.UniqueViolation):
         ledger.owner.execute(
-            "update brokerjobs.attempt set reported_at = now(), reported_as = 'completed', verdict = 'accepted' where id = %s",
+            "update brokerjobs.attempt set reported_at = now(), reported_as = 'completed', verdict = 'accepted'"
+            " where id = %s",
             [first.attempt_id],
         )
 
@@ -90,7 +99,9 @@ def test_event__is_append_only(ledger: Ledger, statement: str, table: str) -> No
     job = ledger.submit()
     name = "brokerjobs.event"
     if table != "event":
-        name = ledger.rows.scalar("select tableoid::regclass::text from brokerjobs.event where job_id = %s", [job], of=str)
+        name = ledger.rows.scalar(
+            "select tableoid::regclass::text from brokerjobs.event where job_id = %s", [job], of=str
+        )
         assert "event_20" in name
 
     _refuses(ledger, statement.format(name))
@@ -113,7 +124,12 @@ def test_state__that_ended_is_never_written_again(ledger: Ledger) -> None:
     holding = ledger.worker.take(ledger.submit())
     ledger.worker.complete(holding)
 
-    for change in ("accepted_attempt_id = gen_random_uuid()", "finished_at = now()", "rung_at = now()", "state = 'failed'"):
+    for change in (
+        "accepted_attempt_id = gen_random_uuid()",
+        "finished_at = now()",
+        "rung_at = now()",
+        "state = 'failed'",
+    ):
         _refuses(ledger, f"update brokerjobs.job_state set {change} where job_id = %s", holding.job_id)
 
 
@@ -139,18 +155,13 @@ def test_make_partitions__waits_for_no_writer(own_ledger: Ledger) -> None:
 
 
 def test_make_partitions__by_two_at_once_is_done_once(own_ledger: Ledger) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    from tests.waiting import eventually_sync
-
     one, two = own_ledger.open("coordinator"), own_ledger.open("coordinator")
     one.begin()
     made = one.sql("select brokerjobs.make_partitions(6)")
     assert made
     with ThreadPoolExecutor(1) as thread:
         second = thread.submit(two.sql, "select brokerjobs.make_partitions(6)")
-        pid = two.connection.info.backend_pid
-        eventually_sync(lambda: own_ledger.rows.scalar("select cardinality(pg_blocking_pids(%s)) > 0", [pid], of=bool))
+        eventually_sync(lambda: own_ledger.is_blocked(two))
         one.commit()
 
         assert second.result() == []

@@ -100,7 +100,8 @@ def _ends(ledger: Ledger) -> set[int]:
 
 def _losers_kept(ledger: Ledger) -> int:
     return ledger.rows.scalar(
-        "select count(*) from brokerjobs.attempt where verdict = 'rejected' and verdict_reason like any (array['newer_attempt', 'job_succeeded'])"
+        "select count(*) from brokerjobs.attempt where verdict = 'rejected'"
+        " and verdict_reason = any (array['newer_attempt', 'job_succeeded'])"
         " and closed_as = 'timed_out' and result = '{\"by\": \"A\"}' and reported_at is not null",
         of=int,
     )

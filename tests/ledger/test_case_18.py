@@ -1,4 +1,4 @@
-"""Case 18 (oban-bg/oban#1496 and others): a worker that was stopped past its lease reports after another has succeeded."""
+"""Case 18 (oban-bg/oban#1496 and others): a worker, stopped past its lease, reports after another has succeeded."""
 
 from __future__ import annotations
 
@@ -52,7 +52,11 @@ def test_case_18__a_stopped_worker_changes_nothing_after_another_succeeded(
     assert (answers[0].verdict, answers[0].reason, answers[0].late) == ("rejected", "job_succeeded", True)
     assert ledger.rows.state(job) == before
     kept = ledger.rows.attempt(stopped.attempt_id)
-    assert (kept.reported_as, kept.fencing_number, kept.shown) == (reported_as, stopped.fencing_number, "rejected_stale")
+    assert (kept.reported_as, kept.fencing_number, kept.shown) == (
+        reported_as,
+        stopped.fencing_number,
+        "rejected_stale",
+    )
     assert kept.reported_at == ledger.clock.now
     if reported_as == "completed":
         assert (kept.result, kept.observed_reported_at) == ({"by": "A"}, ledger.clock.after(-7))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from uuid_utils.compat import uuid7
 
+from brokerjobs.ledger import calls
+from brokerjobs.ledger.inquiries import Cancelled
 from tests.ledger.ledger_driver import holding_of, new_job
 
 if TYPE_CHECKING:
@@ -26,7 +29,11 @@ def test_claim__grants_what_its_worker_needs(ledger: Ledger) -> None:
     assert (answer.lease_seconds, answer.time_limit_seconds, answer.repeatable) == (30, 600, True)
     assert (answer.until, answer.deadline) == (ledger.clock.after(30), ledger.clock.after(900))
     assert (state.attempt_id, state.lease_until, state.charged) == (answer.attempt_id, answer.until, 1)
-    assert (attempt.fencing_number, attempt.lease_first_until, attempt.shown) == (answer.fencing_number, answer.until, "claimed")
+    assert (attempt.fencing_number, attempt.lease_first_until, attempt.shown) == (
+        answer.fencing_number,
+        answer.until,
+        "claimed",
+    )
 
 
 def test_claim__asked_again_with_the_same_ids_grants_the_same(ledger: Ledger) -> None:
@@ -37,7 +44,10 @@ def test_claim__asked_again_with_the_same_ids_grants_the_same(ledger: Ledger) ->
     again = ledger.worker.claim(job, attempt)
 
     assert (again.verdict, again.number, again.fencing_number, again.until) == (
-        "granted", first.number, first.fencing_number, first.until,
+        "granted",
+        first.number,
+        first.fencing_number,
+        first.until,
     )
     assert again.lease_seconds == 27
     assert ledger.rows.state(job).charged == 1
@@ -114,15 +124,21 @@ def test_claim__of_strangers_is_refused(ledger: Ledger) -> None:
 
 
 def test_claim__answers_each_row_of_a_batch_with_its_own_facts(ledger: Ledger) -> None:
-    granted, done, twice = ledger.submit_all([new_job({"n": 1}, key="k", tags={"a": "b"})])[0].id, ledger.submit(), ledger.submit()
+    granted, done, twice = (
+        ledger.submit_all([new_job({"n": 1}, key="k", tags={"a": "b"})])[0].id,
+        ledger.submit(),
+        ledger.submit(),
+    )
     ledger.worker.complete(ledger.worker.take(done))
 
-    answers = ledger.worker.claim_all([(granted, uuid7()), (done, uuid7()), (uuid4(), uuid7()), (twice, uuid7()), (twice, uuid7())])
+    answers = ledger.worker.claim_all(
+        [(granted, uuid7()), (done, uuid7()), (uuid4(), uuid7()), (twice, uuid7()), (twice, uuid7())]
+    )
 
     assert [answer.verdict for answer in answers] == ["granted", "finished", "unknown_job", "granted", "locked"]
     for answer in (answers[1], answers[2], answers[4]):
-        assert (answer.key, answer.tags, answer.submitted_by, answer.payload, answer.number) == (None,) * 5
-        assert (answer.repeatable, answer.checked, answer.time_limit_seconds, answer.deadline) == (None,) * 4
+        told = (answer.key, answer.tags, answer.submitted_by, answer.payload, answer.number, answer.repeatable)
+        assert [*told, answer.checked, answer.time_limit_seconds, answer.deadline, answer.traceparent] == [None] * 10
 
 
 def test_claim__stops_granting_when_its_answer_is_full(ledger: Ledger) -> None:
@@ -191,9 +207,6 @@ def test_renew__says_that_a_cancel_is_wanted_and_keeps_the_lease(ledger: Ledger)
 
 
 def test_renew__and_start_without_a_fencing_number_are_lost(ledger: Ledger) -> None:
-    from dataclasses import replace
-    from typing import Any
-
     without: Any = None
     holding = ledger.worker.take(ledger.submit())
     ledger.clock.advance(1)
@@ -212,8 +225,6 @@ def test_renew__and_start_without_a_fencing_number_are_lost(ledger: Ledger) -> N
 
 
 def test_renew__of_both_rows_of_one_job_keeps_it(ledger: Ledger) -> None:
-    from brokerjobs.ledger import calls
-
     holding = ledger.worker.take(ledger.submit())
     ledger.clock.advance(1)
 
@@ -228,9 +239,9 @@ def test_cancel__answers_by_the_state(ledger: Ledger) -> None:
     holding = ledger.worker.take(running)
     ledger.worker.complete(ledger.worker.take(done))
 
-    assert (lambda c: (c.verdict, c.state))(ledger.producer.cancel(queued)) == ("cancelled", "cancelled")
+    assert ledger.producer.cancel(queued) == Cancelled("cancelled", "cancelled")
     assert [ledger.producer.cancel(running).verdict for _ in range(2)] == ["requested", "requested"]
-    assert (lambda c: (c.verdict, c.state))(ledger.producer.cancel(done)) == ("refused", "succeeded")
+    assert ledger.producer.cancel(done) == Cancelled("refused", "succeeded")
     assert ledger.producer.cancel(uuid4()).verdict == "unknown_job"
     assert len(ledger.rows.events(running, "cancel_requested")) == 1
     assert ledger.rows.state(running).attempt_id == holding.attempt_id  # a mere request clears nothing
@@ -252,11 +263,11 @@ def test_hand_back__rings_those_that_wait_for_a_delivery(ledger: Ledger) -> None
 
 
 def test_acked__is_kept_once_by_the_workers_clock(ledger: Ledger) -> None:
-    from brokerjobs.ledger import calls
-
     holding = ledger.worker.take(ledger.submit())
     sent = ledger.clock.after(-2)
-    ledger.worker.fetch(calls.acked([holding.attempt_id, uuid4()], [sent, sent]))
-    ledger.worker.fetch(calls.acked([holding.attempt_id], [ledger.clock.now]))
+    ledger.worker.fetch(
+        calls.acked([calls.SentAck(one, sent, calls.LeaseFigures()) for one in (holding.attempt_id, uuid4())])
+    )
+    ledger.worker.fetch(calls.acked([calls.SentAck(holding.attempt_id, ledger.clock.now, calls.LeaseFigures())]))
 
     assert ledger.rows.attempt(holding.attempt_id).ack_sent_at == sent

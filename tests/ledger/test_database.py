@@ -21,7 +21,9 @@ def test_fetch__under_a_stricter_default_isolation_says_what_to_set(database: Da
         owner.execute(f"alter database {database.name} set default_transaction_isolation = 'repeatable read'".encode())
     connection = LedgerConnection(ConnectOptions(database.worker_url))
 
-    with pytest.raises(ConfigurationError, match=r"READ COMMITTED only, this transaction is REPEATABLE READ.*ALTER ROLE"):
+    with pytest.raises(
+        ConfigurationError, match=r"READ COMMITTED only, this transaction is REPEATABLE READ.*ALTER ROLE"
+    ):
         connection.fetch(calls.renew([], []))
     connection.close()
 

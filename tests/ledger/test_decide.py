@@ -38,8 +38,11 @@ class Situation:
 
 
 def _expected(s: Situation) -> str:
-    """The order of rule R8, as the design says it."""
-    classified = s.classified and s.ending in {"temporary", "invalid", "policy", "unsafe"} or s.ending in {"snooze", "not_here"}
+    """The order of rule R8, as its text orders it."""
+    classified = (s.classified and s.ending in {"temporary", "invalid", "policy", "unsafe"}) or s.ending in {
+        "snooze",
+        "not_here",
+    }
     if s.ending == "unsafe" or (not s.repeatable and s.started and not classified):
         return "review"
     if s.cancelled:
@@ -203,7 +206,9 @@ def test_decide__retries_at_the_time_that_the_failure_names(ledger: Ledger) -> N
 
     assert (answer.state, answer.until) == ("queued", ledger.clock.after(90.5))
     assert ledger.rows.state(holding.job_id).wait_detail == {
-        "after": "TemporaryFailure", "message": "try again", "attempt": 1,
+        "after": "TemporaryFailure",
+        "message": "try again",
+        "attempt": 1,
     }
 
 
@@ -222,9 +227,14 @@ def test_decide__keeps_a_strange_wish_within_a_year(ledger: Ledger, asked: Any) 
 
 
 def test_decide__waits_with_full_jitter(ledger: Ledger) -> None:
-    """random × min(max_delay, first_delay × factor^(n−1)), n = charged attempts."""
+    """random * min(max_delay, first_delay * factor^(n-1)), n = charged attempts."""
     ledger.declare(
-        "work", attempts=100, elapsed=timedelta(days=30), first_delay=timedelta(seconds=10), factor=3.0, max_delay=timedelta(seconds=200)
+        "work",
+        attempts=100,
+        elapsed=timedelta(days=30),
+        first_delay=timedelta(seconds=10),
+        factor=3.0,
+        max_delay=timedelta(seconds=200),
     )
     longest = [10, 30, 90, 200, 200]
     waits: list[list[float]] = [[] for _ in longest]
@@ -253,7 +263,12 @@ def test_decide__waits_the_same_back_off_when_an_attempt_is_lost(ledger: Ledger)
 def test_decide__survives_the_hundredth_attempt(ledger: Ledger) -> None:
     """factor^99 must not overflow an interval."""
     ledger.declare(
-        "work", attempts=100, elapsed=timedelta(days=365), first_delay=timedelta(milliseconds=1), factor=100.0, max_delay=timedelta(seconds=1)
+        "work",
+        attempts=100,
+        elapsed=timedelta(days=365),
+        first_delay=timedelta(milliseconds=1),
+        factor=100.0,
+        max_delay=timedelta(seconds=1),
     )
     job = ledger.submit()
     for _ in range(99):
@@ -269,14 +284,15 @@ def test_release__is_uncharged_twenty_times_and_then_charged(ledger: Ledger) -> 
     job = ledger.submit()
     charged: list[tuple[int, int]] = []
     for i in range(22):
-        answer = ledger.worker.release(ledger.worker.take(job), ("drain", "snooze", "not_here")[i % 3], until=_at(ledger))
+        ledger.worker.release(ledger.worker.take(job), ("drain", "snooze", "not_here")[i % 3], until=_at(ledger))
         state = ledger.rows.state(job)
         charged.append((state.charged, state.uncharged))
         if state.waiting in {"schedule", "placement"}:
             ledger.ring_again(job)
 
     assert charged == [*((0, n) for n in range(1, 21)), (1, 20), (2, 20)]
-    assert (answer.state, ledger.rows.state(job).failure_class) == ("failed", "exhausted")
+    state = ledger.rows.state(job)
+    assert (state.state, state.failure_class) == ("failed", "exhausted")
     assert [attempt.charged for attempt in ledger.rows.attempts(job)] == [False] * 20 + [True] * 2
 
 

@@ -72,8 +72,8 @@ def test_generation__keeps_numbers_growing_on_a_server_that_is_behind(own_ledger
     ledger.owner.execute("delete from brokerjobs.attempt")
     ledger.owner.execute("alter table brokerjobs.job_state disable trigger user")
     ledger.owner.execute(
-        "update brokerjobs.job_state set state = 'queued', waiting = 'delivery', attempt_id = null, fencing_number = 0, number = 0,"
-        " charged = 0, lease_until = null, first_claimed_at = null"
+        "update brokerjobs.job_state set state = 'queued', waiting = 'delivery', attempt_id = null, fencing_number = 0,"
+        " number = 0, charged = 0, lease_until = null, first_claimed_at = null"
     )
     ledger.owner.execute("alter table brokerjobs.job_state enable trigger user")
 

@@ -1,4 +1,4 @@
-"""Group commit against a real ledger: batches that grow by themselves, and what becomes of rows that are bad, busy or unanswered."""
+"""Group commit against a real ledger: batches grow by themselves; rows may be bad, busy or unanswered."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.ledger.ledger_driver import Caller, Place, holding_of, new_job
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from brokerjobs.ledger.calls import Holding, Report, Reported
     from tests.conftest import PostgresFactory
@@ -31,14 +31,16 @@ Gathered = GroupCommit[calls.Report, calls.Reported]
 
 
 class Completing:
-    """A group commit of results over a worker's connection, which counts its calls; `before` and `after` are hooks of tests."""
+    """A group commit of results over a worker's connection, which counts its calls; `before` and `after` are hooks."""
 
     def __init__(self, url: str, **options: Any) -> None:
         self.connection = AsyncLedgerConnection(ConnectOptions(url))
         self.sizes: list[int] = []
         self.before: Callable[[], Any] | None = None
         self.after: Callable[[], Any] | None = None
-        self.gathered: Gathered = GroupCommit(self._call, is_locked=lambda answer: answer.verdict == "locked", **options)
+        self.gathered: Gathered = GroupCommit(
+            self._call, is_locked=lambda answer: answer.verdict == "locked", **options
+        )
 
     async def _call(self, reports: Sequence[Report]) -> Sequence[Reported]:
         self.sizes.append(len(reports))
@@ -50,7 +52,7 @@ class Completing:
         return answers
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[Gathered]:
+    async def running(self) -> AsyncGenerator[Gathered]:
         task = asyncio.create_task(self.gathered.run())
         yield self.gathered
         task.cancel()
@@ -60,6 +62,10 @@ class Completing:
 
 def _report(ledger: Ledger, holding: Holding, body: str = "{}") -> Report:
     return calls.Report(holding, body, ledger.clock.now, None)
+
+
+def _size(report: Report) -> int:
+    return len(report.body)
 
 
 def _claimed(ledger: Ledger, count: int) -> list[Holding]:
@@ -89,7 +95,7 @@ async def test_batches__take_whatever_waits_when_the_connection_is_free(ledger: 
 async def test_batches__are_bounded_by_bytes(ledger: Ledger) -> None:
     holdings = _claimed(ledger, 5)
     body = json.dumps("x" * 400_000)
-    completing = Completing(ledger.database.worker_url, size=lambda report: len(report.body))
+    completing = Completing(ledger.database.worker_url, size=_size)
     async with completing.running() as gathered:
         answers = await asyncio.gather(*(gathered.ask(_report(ledger, holding, body)) for holding in holdings))
 
@@ -100,9 +106,12 @@ async def test_batches__are_bounded_by_bytes(ledger: Ledger) -> None:
 
 async def test_batches__take_a_row_that_is_larger_than_a_batch_alone(ledger: Ledger) -> None:
     small, large = _claimed(ledger, 2)
-    completing = Completing(ledger.database.worker_url, size=lambda report: len(report.body))
+    completing = Completing(ledger.database.worker_url, size=_size)
     async with completing.running() as gathered:
-        asked = [gathered.ask(_report(ledger, large, json.dumps("x" * (MAX_BYTES + 1)))), gathered.ask(_report(ledger, small))]
+        asked = [
+            gathered.ask(_report(ledger, large, json.dumps("x" * (MAX_BYTES + 1)))),
+            gathered.ask(_report(ledger, small)),
+        ]
         assert {answer.verdict for answer in await asyncio.gather(*asked)} == {"accepted"}
 
     assert completing.sizes == [1, 1]
@@ -128,7 +137,11 @@ async def test_bad_row__fails_alone(ledger: Ledger, what: str) -> None:
         answers = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 20)
 
     assert isinstance(answers[137], DataRefused)
-    assert all(isinstance(answer, calls.Reported) and answer.verdict == "accepted" for answer in answers if answer is not answers[137])
+    assert all(
+        isinstance(answer, calls.Reported) and answer.verdict == "accepted"
+        for answer in answers
+        if answer is not answers[137]
+    )
     assert completing.sizes[0] == 200
     assert len(completing.sizes) <= 17  # 1 + 2 for each halving of two hundred
     assert ledger.rows.state(holdings[137].job_id).state == "running"
@@ -191,7 +204,9 @@ async def test_terminated_backend__is_asked_again_over_a_new_connection(ledger: 
 
 
 def _blocked_pid(ledger: Ledger) -> int | None:
-    row = ledger.owner.execute("select pid from pg_locks where not granted and relation = 'brokerjobs.event'::regclass").fetchone()
+    row = ledger.owner.execute(
+        "select pid from pg_locks where not granted and relation = 'brokerjobs.event'::regclass"
+    ).fetchone()
     return row[0] if row else None
 
 
@@ -210,7 +225,7 @@ async def test_stopped_server__is_asked_again_until_it_is_back(postgres_factory:
         worker = Caller(psycopg.connect(urls["worker"], autocommit=True), place, clock)
         producer = Caller(psycopg.connect(urls["producer"], autocommit=True), place, clock)
         data = {"name": "work", **_TERMS, "fingerprint": None}
-        worker.fetch(calls.register_types("shop", [data], change=True))
+        worker.fetch(calls.register_types("shop", [data], change=False))
         producer.sql("select brokerjobs.submit_v1('shop', 'work', '1', 'k')")
         ((job,),) = producer.sql("select job_id from brokerjobs.find('shop', 'work', 'k')")
         holding = worker.take(job)
@@ -227,7 +242,11 @@ async def test_stopped_server__is_asked_again_until_it_is_back(postgres_factory:
 
 
 _TERMS = {
-    "repeatable": True, "queue": "default", "lease": 30, "time_limit": 60, "placement_deadline": 60,
+    "repeatable": True,
+    "queue": "default",
+    "lease": 30,
+    "time_limit": 60,
+    "placement_deadline": 60,
     "retry": {"attempts": 5, "elapsed": 86400, "first_delay": 1, "factor": 2, "max_delay": 600},
 }
 
@@ -266,4 +285,3 @@ def _of(condition: Callable[[], Any]) -> Callable[[], Any]:
         return condition()
 
     return asked
-

@@ -1,4 +1,4 @@
-"""fence_v1 and complete_v1 in a caller's own transaction: they raise, so that the transaction cannot commit (rule R9)."""
+"""fence_v1 and complete_v1 in a caller's own transaction: they raise, so that it cannot commit (rule R9)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.ledger.ledger_driver import RESULT, Caller
 from tests.waiting import eventually_sync
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from brokerjobs.ledger.calls import Holding
     from tests.ledger.ledger_driver import Ledger
@@ -24,11 +24,11 @@ IDLE = "select current_setting('idle_in_transaction_session_timeout')"
 
 
 @pytest.fixture
-def guest(ledger: Ledger) -> Iterator[Caller]:
+def guest(ledger: Ledger) -> Caller:
     """A handler's own session: the worker's login, with a table of the user's own."""
     ledger.owner.execute("create table if not exists public.payment (job uuid)")
     ledger.owner.execute("grant insert, select on public.payment to brokerjobs_worker")
-    yield ledger.open()
+    return ledger.open()
 
 
 def _payments(ledger: Ledger, holding: Holding) -> int:
@@ -51,7 +51,12 @@ def test_complete_v1__commits_the_writes_and_the_result_together(ledger: Ledger,
 
     state, attempt = ledger.rows.state(holding.job_id), ledger.rows.attempt(holding.attempt_id)
     assert (state.state, state.accepted_attempt_id) == ("succeeded", holding.attempt_id)
-    assert (attempt.result, attempt.verdict, attempt.closed_as, _payments(ledger, holding)) == (RESULT, "accepted", "completed", 1)
+    assert (attempt.result, attempt.verdict, attempt.closed_as, _payments(ledger, holding)) == (
+        RESULT,
+        "accepted",
+        "completed",
+        1,
+    )
 
 
 def test_complete_v1__called_by_a_second_transaction_rolls_its_writes_back(ledger: Ledger, guest: Caller) -> None:
@@ -170,7 +175,11 @@ def _decided(ledger: Ledger) -> Holding:
     ],
 )
 def test_guests__of_a_stale_attempt_cannot_commit(
-    ledger: Ledger, guest: Caller, call: Callable[[Caller, Holding], Any], make: Callable[[Ledger], Holding], reason: str
+    ledger: Ledger,
+    guest: Caller,
+    call: Callable[[Caller, Holding], Any],
+    make: Callable[[Ledger], Holding],
+    reason: str,
 ) -> None:
     holding = make(ledger)
     before = ledger.rows.state(holding.job_id) if reason != "unknown_job" else None
@@ -277,7 +286,7 @@ def test_services__refuse_a_stricter_transaction(ledger: Ledger, call: Callable[
 def test_guests__limit_how_long_their_caller_may_stop(
     ledger: Ledger, guest: Caller, call: Callable[[Caller, Holding], Any], own: str, during: str
 ) -> None:
-    """Never longer than ten seconds, never longer than the caller himself wished, and only until his transaction ends."""
+    """Never longer than ten seconds, nor than the caller himself wished, and only until his transaction ends."""
     holding = ledger.worker.take(ledger.submit())
     guest.sql("select set_config('idle_in_transaction_session_timeout', %s, false)", own)
     mine = guest.sql(IDLE)

@@ -13,28 +13,77 @@ if TYPE_CHECKING:
 
     from tests.ledger.ledger_driver import Ledger
 
-# How the owner, with triggers and constraints out of the way, breaks each rule on a job with two attempts (the first lost,
-# the second accepted) or, where it says so, on a running one.
+# How the owner, with triggers out of the way, breaks each rule: on a job with two attempts, the first lost, the second
+# accepted, or, where it says so, on a running or queued one.
 BREAKS: dict[str, tuple[str, LiteralString]] = {
     "one result is accepted at most": (
-        "done", "drop index brokerjobs.attempt_accepted; update brokerjobs.attempt set verdict = 'accepted', reported_at = closed_at, reported_as = 'completed' where job_id = %(job)s"
+        "done",
+        """drop index brokerjobs.attempt_accepted; update brokerjobs.attempt set verdict = 'accepted',
+          reported_at = closed_at, reported_as = 'completed' where job_id = %(job)s""",
     ),
-    "a succeeded job names its accepted attempt": ("done", "update brokerjobs.job_state set accepted_attempt_id = gen_random_uuid() where job_id = %(job)s"),
-    "an accepted attempt's job has succeeded": ("done", "update brokerjobs.job_state set state = 'cancelled' where job_id = %(job)s"),
-    "the accepted attempt holds the job's last fencing number": ("done", "update brokerjobs.job_state set fencing_number = fencing_number + 1 where job_id = %(job)s"),
-    "fencing numbers grow with every attempt": ("done", "update brokerjobs.attempt set fencing_number = 7 where job_id = %(job)s"),
-    "attempts are numbered from one without a gap": ("done", "delete from brokerjobs.attempt where job_id = %(job)s and number = 1"),
-    "an attempt is open exactly while its job runs it": ("running", "update brokerjobs.attempt set closed_at = brokerjobs.clock(), closed_as = 'timed_out' where job_id = %(job)s"),
-    "only a timed out attempt may be closed without a report": ("done", "update brokerjobs.attempt set closed_as = 'failed' where job_id = %(job)s and number = 1"),
-    "the row knows whether its attempt has reported": ("done", "update brokerjobs.job_state set reported = false where job_id = %(job)s"),
-    "charges are the attempts that count": ("done", "update brokerjobs.attempt set charged = false where job_id = %(job)s and number = 1"),
-    "charges stay within their bounds": ("done", "update brokerjobs.job_state set charged = -1, uncharged = 3 where job_id = %(job)s"),
-    "nobody claims before the time of the next try": ("done", "update brokerjobs.attempt set answer_until = closed_at + interval '1 year' where job_id = %(job)s and number = 1"),
-    "a review is open exactly while its job stands in review": ("done", "insert into brokerjobs.review (id, job_id, cause, opened_at) values (gen_random_uuid(), %(job)s, '', brokerjobs.clock())"),
+    "a succeeded job names its accepted attempt": (
+        "done",
+        "update brokerjobs.job_state set accepted_attempt_id = gen_random_uuid() where job_id = %(job)s",
+    ),
+    "an accepted attempt's job has succeeded": (
+        "done",
+        "update brokerjobs.job_state set state = 'cancelled' where job_id = %(job)s",
+    ),
+    "the accepted attempt holds the job's last fencing number": (
+        "done",
+        "update brokerjobs.job_state set fencing_number = fencing_number + 1 where job_id = %(job)s",
+    ),
+    "fencing numbers grow with every attempt": (
+        "done",
+        "update brokerjobs.attempt set fencing_number = 7 where job_id = %(job)s",
+    ),
+    "attempts are numbered from one without a gap": (
+        "done",
+        "delete from brokerjobs.attempt where job_id = %(job)s and number = 1",
+    ),
+    "an attempt is open exactly while its job runs it": (
+        "running",
+        "update brokerjobs.attempt set closed_at = brokerjobs.clock(), closed_as = 'timed_out' where job_id = %(job)s",
+    ),
+    "only a timed out attempt may be closed without a report": (
+        "done",
+        "update brokerjobs.attempt set closed_as = 'failed' where job_id = %(job)s and number = 1",
+    ),
+    "the row knows whether its attempt has reported": (
+        "done",
+        "update brokerjobs.job_state set reported = false where job_id = %(job)s",
+    ),
+    "charges are the attempts that count": (
+        "done",
+        "update brokerjobs.attempt set charged = false where job_id = %(job)s and number = 1",
+    ),
+    "charges stay within their bounds": (
+        "done",
+        "update brokerjobs.job_state set charged = -1, uncharged = 3 where job_id = %(job)s",
+    ),
+    "nobody claims before the time of the next try": (
+        "done",
+        """update brokerjobs.attempt set answer_until = closed_at + interval '1 year'
+          where job_id = %(job)s and number = 1""",
+    ),
+    "a review is open exactly while its job stands in review": (
+        "done",
+        """insert into brokerjobs.review (id, job_id, cause, opened_at)
+          values (gen_random_uuid(), %(job)s, '', brokerjobs.clock())""",
+    ),
     "a queued job has a ring or a time": ("queued", "delete from brokerjobs.outbox where job_id = %(job)s"),
-    "the last event says where the job stands": ("running", "insert into brokerjobs.event (at, job_id, kind, state) values (brokerjobs.clock(), %(job)s, '', 'queued')"),
-    "every recorded move is allowed": ("done", "insert into brokerjobs.event (at, job_id, kind, state) values (brokerjobs.clock(), %(job)s, '', 'running')"),
-    "a job that succeeded or was cancelled stays so": ("done", "insert into brokerjobs.event (at, job_id, kind, state) values (brokerjobs.clock(), %(job)s, '', 'failed')"),
+    "the last event says where the job stands": (
+        "running",
+        "insert into brokerjobs.event (at, job_id, kind, state) values (brokerjobs.clock(), %(job)s, '', 'queued')",
+    ),
+    "every recorded move is allowed": (
+        "done",
+        "insert into brokerjobs.event (at, job_id, kind, state) values (brokerjobs.clock(), %(job)s, '', 'running')",
+    ),
+    "a job that succeeded or was cancelled stays so": (
+        "done",
+        "insert into brokerjobs.event (at, job_id, kind, state) values (brokerjobs.clock(), %(job)s, '', 'failed')",
+    ),
 }
 
 

@@ -9,12 +9,11 @@ from uuid import uuid4
 import pytest
 
 from brokerjobs.ledger import calls
-from tests.ledger.ledger_driver import Caller
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from tests.ledger.ledger_driver import Ledger
+    from tests.ledger.ledger_driver import Caller, Ledger
 
 GRACE = 30  # seconds: one lease of these jobs
 
@@ -30,7 +29,11 @@ def test_expire__gives_up_what_has_run_out_and_nothing_else(ledger: Ledger) -> N
     assert expired[first.job_id].state == "queued"
     assert second.job_id not in expired
     attempt = ledger.rows.attempt(first.attempt_id)
-    assert (attempt.closed_as, attempt.closed_why, attempt.closed_by) == ("timed_out", "lease expired", ledger.coordinator.process.name)
+    assert (attempt.closed_as, attempt.closed_why, attempt.closed_by) == (
+        "timed_out",
+        "lease expired",
+        ledger.coordinator.process.name,
+    )
     assert (attempt.closed_at, attempt.shown, attempt.reported_at) == (ledger.clock.now, "timed_out", None)
     assert ledger.worker.renew(first).verdict == "lost"
 
@@ -101,7 +104,7 @@ def test_leases__are_spared_until_one_has_passed_after_the_first_tick(ticking: L
 
 @pytest.mark.parametrize("by_claim", [False, True])
 def test_leases__are_spared_after_a_gap_in_the_ticks(ticking: Ledger, by_claim: bool) -> None:
-    """The ledger was away for a minute: nobody could renew, and healthy attempts must not all expire when it is back."""
+    """The ledger was away for a minute: nobody could renew, and healthy attempts must not all expire after it."""
     _tick(ticking, GRACE)
     holding = ticking.worker.take(ticking.submit())
     ticking.clock.advance(60, ticking=False)
@@ -160,9 +163,7 @@ def test_leases__are_spared_after_the_server_started(own_ledger: Ledger) -> None
     own_ledger.declare("work", lease=timedelta(days=1))
     holding = own_ledger.worker.take(own_ledger.submit())
     own_ledger.clock.set(datetime.now(UTC))
-    own_ledger.owner.execute(
-        "update brokerjobs.job_state set lease_until = brokerjobs.clock() - interval '1 hour'"
-    )
+    own_ledger.owner.execute("update brokerjobs.job_state set lease_until = brokerjobs.clock() - interval '1 hour'")
 
     assert _gives_up(own_ledger, holding.job_id, by_claim=False) is False
     assert _gives_up(own_ledger, holding.job_id, by_claim=True) is False
@@ -223,7 +224,14 @@ def test_lead__tells_gaps_from_a_change_of_holders(ticking: Ledger) -> None:
 def test_heartbeat__answers_who_leads_and_for_how_long(ticking: Ledger) -> None:
     ticking.clock.advance(1, ticking=False)
     beat = calls.Heartbeat(
-        ticking.worker.process, "worker", ticking.place.namespace, ["work"], [ticking.place.route()], "online", ticking.clock.now, {}
+        ticking.worker.process,
+        "worker",
+        ticking.place.namespace,
+        ["work"],
+        [ticking.place.route()],
+        "online",
+        ticking.clock.now,
+        {},
     )
 
     first = ticking.worker.fetch(calls.heartbeat(beat))

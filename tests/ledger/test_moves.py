@@ -198,11 +198,19 @@ DRIVEN: dict[tuple[JobState, JobState], list[Callable[[Ledger], UUID]]] = {
     (RUNNING, SUCCEEDED): [complete, complete_in_own_transaction],
     (RUNNING, QUEUED): [retry, lost, lost_seen_by_a_claim, release, snooze, not_here],
     (RUNNING, REVIEW): [unknown_outcome, lost_after_its_start],
-    (RUNNING, FAILED): [fail_as("invalid"), fail_as("policy"), exhausted, deadline_while_running, result_past_the_deadline],
+    (RUNNING, FAILED): [
+        fail_as("invalid"),
+        fail_as("policy"),
+        exhausted,
+        deadline_while_running,
+        result_past_the_deadline,
+    ],
     (RUNNING, CANCELLED): [cancel_seen_at_the_end, cancel_seen_when_lost],
     (REVIEW, SUCCEEDED): [late_success_in_review],
 }
-WAYS = [pytest.param(move, way, id=f"{move[0]}-{move[1]}-{way.__name__}") for move, ways in DRIVEN.items() for way in ways]
+WAYS = [
+    pytest.param(move, way, id=f"{move[0]}-{move[1]}-{way.__name__}") for move, ways in DRIVEN.items() for way in ways
+]
 
 
 def test_moves__are_all_driven() -> None:

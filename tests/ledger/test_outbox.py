@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from brokerjobs.ledger import calls
 from tests.ledger.ledger_driver import new_job
 
 if TYPE_CHECKING:
@@ -189,15 +190,15 @@ def test_outbox_done__waits_for_nobody(quiet: Ledger) -> None:
 
 
 def test_acked__waits_for_nobody(quiet: Ledger) -> None:
-    from brokerjobs.ledger import calls
-
     busy, free = quiet.worker.take(quiet.submit()), quiet.worker.take(quiet.submit())
     guest, acking = quiet.open(), quiet.open()
     guest.begin()
     guest.complete_v1(busy)
     acking.sql("set lock_timeout = '1ms'")
 
-    acking.fetch(calls.acked([busy.attempt_id, free.attempt_id], [quiet.clock.now] * 2))
+    acking.fetch(
+        calls.acked([calls.SentAck(one.attempt_id, quiet.clock.now, calls.LeaseFigures()) for one in (busy, free)])
+    )
     guest.commit()
 
     assert quiet.rows.attempt(free.attempt_id).ack_sent_at == quiet.clock.now

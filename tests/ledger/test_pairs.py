@@ -1,4 +1,4 @@
-"""Rule R9: every pair of ledger functions on one job, the first in a transaction that stays open while the second is called.
+"""Rule R9: every pair of ledger functions on one job, the first in a transaction that stays open for the second.
 
 A batch function says `locked` or passes the job over, at once; a function that waits gives up after its lock_timeout.
 Whatever becomes of the first, the invariants hold afterwards.
@@ -14,7 +14,7 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from tests.ledger.invariants import violations
-from tests.ledger.pairs import FUNCTIONS, GAVE_UP, LOCKED, ROLE, WAITING, Scene, over, review, running, rung, waiting
+from tests.ledger.pairs import FUNCTIONS, GAVE_UP, LOCKED, ROLE, WAITING, Scene, over, review, rung, running, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,11 +54,14 @@ def impatient(doors: Doors) -> dict[tuple[str, str], str]:
     """Makes those that wait give up soon (test_waiters has their real time); what each function answers alone."""
     owner = doors.connect("owner")
     signatures = owner.execute(
-        "select oid::regprocedure::text from pg_proc where pronamespace = 'brokerjobs'::regnamespace and proname = any (%s)",
+        "select oid::regprocedure::text from pg_proc"
+        " where pronamespace = 'brokerjobs'::regnamespace and proname = any (%s)",
         [list(WAITING)],
     ).fetchall()
     for (signature,) in signatures:
-        owner.execute(f"alter function brokerjobs.{signature.removeprefix('brokerjobs.')} set lock_timeout = '10ms'".encode())
+        owner.execute(
+            f"alter function brokerjobs.{signature.removeprefix('brokerjobs.')} set lock_timeout = '10ms'".encode()
+        )
     doors.give_back("owner", owner)
     return {}
 
@@ -97,7 +100,7 @@ def test_pairs__do_not_wait_and_leave_a_sound_ledger(
         holder.begin()
         did = FUNCTIONS[first](holder, scene)
         held = call(callers[second], other)
-        holder.sql(end)
+        holder.end(end)
 
         assert not did.startswith("BJ"), did
         if first == "hand_back":

@@ -1,7 +1,7 @@
 """No function of the hot paths reads a whole table, whatever the table's size was when its plan was made.
 
-A plan cached while a table was small stays in use while it grows (measured: 600 rows a second instead of 40 000), so what
-is looked at is the plans that are really executed inside the functions, as auto_explain reports them.
+A plan cached while a table was small stays in use while it grows (measured: 600 rows a second instead of 40 000), so
+what is looked at is the plans that are really executed inside the functions, as auto_explain reports them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,11 @@ def explained(own_ledger: Ledger, database: Database) -> Iterator[tuple[Ledger, 
         pytest.skip("this server has no auto_explain")
     plans: list[str] = []
     admin.add_notice_handler(lambda notice: plans.append(notice.message_primary or ""))
-    for setting in ("auto_explain.log_min_duration = 0", "auto_explain.log_nested_statements = on", "client_min_messages = log"):
+    for setting in (
+        "auto_explain.log_min_duration = 0",
+        "auto_explain.log_nested_statements = on",
+        "client_min_messages = log",
+    ):
         admin.execute(f"set {setting}".encode())
     everything = Caller(admin, Place(own_ledger.place.namespace), own_ledger.clock)
     own_ledger.worker = own_ledger.producer = own_ledger.coordinator = everything
@@ -62,7 +66,7 @@ def _use_everything(ledger: Ledger) -> None:
         worker.start(first)
         worker.complete(first)
         worker.complete(first)
-        worker.fetch(calls.acked([first.attempt_id], [ledger.clock.now]))
+        worker.fetch(calls.acked([calls.SentAck(first.attempt_id, ledger.clock.now, calls.LeaseFigures())]))
         worker.fail(second)
         worker.snooze(third, 1)
         worker.complete_v1(fourth)
@@ -103,8 +107,8 @@ def test_plans__find_what_is_due_without_looking_at_what_is_not(explained: tuple
     ledger, plans = explained
     ledger.owner.execute(
         "insert into brokerjobs.job_state (job_id, state, waiting, wait_until, deadline)"
-        " select gen_random_uuid(), 'queued', 'schedule', brokerjobs.clock() + interval '1 day', brokerjobs.clock() + interval '1 day'"
-        " from generate_series(1, 2000)"
+        " select gen_random_uuid(), 'queued', 'schedule', t + interval '1 day', t + interval '1 day'"
+        " from generate_series(1, 2000), brokerjobs.clock() t"
     )
     ledger.owner.execute("analyze")
     ledger.coordinator.sql("set auto_explain.log_analyze = on")

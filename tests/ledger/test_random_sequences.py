@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from uuid_utils.compat import uuid7
 
 from tests.ledger.invariants import violations
@@ -184,6 +191,6 @@ def test_random_sequences__answer_as_the_model_does(own_ledger: Ledger) -> None:
             deadline=None,
             derandomize=False,
             phases=[Phase.generate, Phase.shrink],
-            suppress_health_check=list(HealthCheck),
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
         ),
     )

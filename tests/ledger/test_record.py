@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -9,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 from tests.ledger.ledger_driver import TEMPORARY, new_job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
     from uuid import UUID
 
     from tests.ledger.ledger_driver import Ledger
 
 
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for part in value.values():
-            yield from _texts(part)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _texts(part)
+def _texts(value: Any) -> list[str]:
+    """Every text in a JSON document."""
+    found: list[str] = []
+    json.loads(json.dumps(value), object_pairs_hook=lambda pairs: found.extend(_leaves(part for _, part in pairs)))
+    return found
+
+
+def _leaves(parts: Iterable[Any]) -> list[str]:
+    return [part for part in parts if isinstance(part, str)]
 
 
 def _eventful(ledger: Ledger) -> UUID:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
 
+from brokerjobs.ledger import calls
 from brokerjobs.ledger.calls import Holding
 from tests.ledger.ledger_driver import RESULT, TEMPORARY, Caller
 
@@ -30,7 +32,10 @@ def test_complete__accepts_the_running_attempt(ledger: Ledger) -> None:
     state, attempt = ledger.rows.state(holding.job_id), ledger.rows.attempt(holding.attempt_id)
     assert (answer.verdict, answer.reason, answer.late, answer.state) == ("accepted", None, False, "succeeded")
     assert (state.state, state.accepted_attempt_id, state.reported) == ("succeeded", holding.attempt_id, True)
-    assert (attempt.closed_as, attempt.reported_as, attempt.verdict, attempt.late) == ("completed",) * 2 + ("accepted", False)
+    assert (attempt.closed_as, attempt.reported_as, attempt.verdict, attempt.late) == ("completed",) * 2 + (
+        "accepted",
+        False,
+    )
     assert (attempt.reported_at, attempt.observed_reported_at) == (ledger.clock.now, observed)
     assert (attempt.result, attempt.renewals, attempt.shown) == (RESULT, 2, "completed")
 
@@ -223,7 +228,11 @@ def test_reports__with_another_fencing_number_are_kept_and_change_nothing(
 
     (kept,) = ledger.rows.late_reports(holding.job_id)
     assert (answer.verdict, answer.reason) == ("rejected", "unknown_attempt")
-    assert (kept.attempt_id, kept.fencing_number, kept.reason) == (holding.attempt_id, wrong.fencing_number, "unknown_attempt")
+    assert (kept.attempt_id, kept.fencing_number, kept.reason) == (
+        holding.attempt_id,
+        wrong.fencing_number,
+        "unknown_attempt",
+    )
     assert ledger.rows.state(holding.job_id) == before
     assert ledger.rows.attempt(holding.attempt_id).reported_at is None
 
@@ -257,7 +266,9 @@ def test_reports__of_an_attempt_that_the_ledger_does_not_know_are_kept(
     (kept,) = ledger.rows.late_reports(holding.job_id)
     assert (answer.verdict, answer.reason) == ("rejected", "unknown_attempt")
     assert (kept.attempt_id, kept.login, kept.received_at) == (
-        stranger.attempt_id, "brokerjobs_test_worker", ledger.clock.now,
+        stranger.attempt_id,
+        "brokerjobs_test_worker",
+        ledger.clock.now,
     )
     assert ledger.worker.complete(holding).verdict == "accepted"
 
@@ -317,7 +328,7 @@ def test_complete__asked_again_answers_as_before(ledger: Ledger) -> None:
 
 
 def test_fail__asked_again_answers_with_the_same_time_of_its_next_try(ledger: Ledger) -> None:
-    ledger.declare("work", first_delay=_minutes(5))
+    ledger.declare("work", first_delay=timedelta(minutes=5))
     holding = ledger.worker.take(ledger.submit())
     first = ledger.worker.fail(holding)
     assert first.until is not None
@@ -357,7 +368,7 @@ def test_complete__refused_and_asked_again_answers_as_before(ledger: Ledger) -> 
 
 
 def test_complete__rejected_and_asked_again_after_a_replay_stays_rejected(ledger: Ledger) -> None:
-    """The reply of a rejection is lost, an operator replays the job (its row forgets the attempt), the worker asks again."""
+    """The reply of a rejection is lost, an operator replays the job (its row forgets the attempt), it comes again."""
     ledger.declare("work", attempts=1)
     job = ledger.submit()
     holding = ledger.worker.take(job)
@@ -366,8 +377,8 @@ def test_complete__rejected_and_asked_again_after_a_replay_stays_rejected(ledger
     first = ledger.worker.complete(holding)
     assert first.reason == "job_failed"
     ledger.owner.execute(
-        "update brokerjobs.job_state set state = 'queued', waiting = 'delivery', attempt_id = null, failure_class = null,"
-        " failure_reason = null, finished_at = null where job_id = %s",
+        "update brokerjobs.job_state set state = 'queued', waiting = 'delivery', attempt_id = null,"
+        " failure_class = null, failure_reason = null, finished_at = null where job_id = %s",
         [job],
     )
 
@@ -422,15 +433,16 @@ def test_asked__says_what_the_attempt_reported(ledger: Ledger) -> None:
 
     assert (before.verdict, before.reported_as, before.state) == ("not_reported", None, "running")
     assert (after.verdict, after.reported_as, after.report_verdict, after.state) == (
-        "reported", "completed", "accepted", "succeeded",
+        "reported",
+        "completed",
+        "accepted",
+        "succeeded",
     )
     assert ledger.worker.asked(replace(holding, fencing_number=1)).verdict == "unknown"
     assert ledger.worker.asked(Holding(uuid4(), uuid4(), 1)).verdict == "unknown"
 
 
 def test_complete__answers_locked_for_the_second_row_of_one_job(ledger: Ledger) -> None:
-    from brokerjobs.ledger import calls
-
     holding = ledger.worker.take(ledger.submit())
     other = ledger.worker.take(ledger.submit())
     rows = [holding, holding, other]
@@ -438,9 +450,3 @@ def test_complete__answers_locked_for_the_second_row_of_one_job(ledger: Ledger) 
     answers = ledger.worker.fetch(calls.complete([ledger.worker.report(row, RESULT) for row in rows]))
 
     assert [answer.verdict for answer in answers] == ["accepted", "locked", "accepted"]
-
-
-def _minutes(count: int) -> Any:
-    from datetime import timedelta
-
-    return timedelta(minutes=count)

@@ -14,6 +14,7 @@ from brokerjobs.errors import ConfigurationError, LedgerUnavailable, PermissionD
 from brokerjobs.ledger import schema
 from brokerjobs.ledger.roles import GRANTS, ROLES
 from tests.databases import replaced
+from tests.waiting import eventually_sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +52,11 @@ def test_apply__makes_the_ledger_and_then_changes_nothing(blank_database: Databa
     second = schema.apply(blank_database.owner_url)
 
     assert first.applied == tuple(migration.name for migration in schema.migrations())
-    assert (first.version, len(first.partitions), first.functions) == (schema.code_version(), 4, len(schema.functions()))
+    assert (first.version, len(first.partitions), first.functions) == (
+        schema.code_version(),
+        4,
+        len(schema.functions()),
+    )
     assert (second.applied, second.partitions, second.roles_missing) == ((), (), ())
     assert _shape(blank_database) == made
 
@@ -74,7 +79,9 @@ def test_apply__keeps_what_is_recorded_and_the_fencing_generation(database: Data
     schema.apply(database.owner_url)
 
     with psycopg.connect(database.owner_url) as connection:
-        row = connection.execute("select generation, timeline, schema_version, oldest_code from brokerjobs.meta").fetchone()
+        row = connection.execute(
+            "select generation, timeline, schema_version, oldest_code from brokerjobs.meta"
+        ).fetchone()
     assert row == (7, "0000000A", schema.code_version(), 1)
 
 
@@ -95,8 +102,16 @@ def test_apply__mends_functions_and_rights(database: Database) -> None:
 @pytest.mark.parametrize(
     ("change", "says", "command"),
     [
-        ("update brokerjobs.migration set checksum = 'other'", "other contents", "pip install --force-reinstall brokerjobs"),
-        ("insert into brokerjobs.migration values (99, '0099_future', 'x')", "is 99, newer", "pip install --upgrade brokerjobs"),
+        (
+            "update brokerjobs.migration set checksum = 'other'",
+            "other contents",
+            "pip install --force-reinstall brokerjobs",
+        ),
+        (
+            "insert into brokerjobs.migration values (99, '0099_future', 'x')",
+            "is 99, newer",
+            "pip install --upgrade brokerjobs",
+        ),
     ],
 )
 def test_apply__refuses_a_schema_that_is_not_its_own(database: Database, change: str, says: str, command: str) -> None:
@@ -129,13 +144,12 @@ def test_migrations__are_numbered_without_a_gap() -> None:
 
 def test_functions__are_one_a_file_under_their_own_name(database: Database) -> None:
     with psycopg.connect(database.owner_url) as connection:
-        there = {
-            name: count
-            for name, count in connection.execute(
-                "select proname, count(*) from pg_proc where pronamespace = 'brokerjobs'::regnamespace and prorettype <> 'trigger'::regtype"
-                " group by proname"
-            )
-        }
+        there: dict[str, int] = dict(
+            connection.execute(
+                "select proname, count(*) from pg_proc where pronamespace = 'brokerjobs'::regnamespace"
+                " and prorettype <> 'trigger'::regtype group by proname"
+            ).fetchall()
+        )
 
     assert there == dict.fromkeys(schema.functions(), 1)
     assert set().union(*GRANTS.values()) <= set(there)
@@ -193,15 +207,13 @@ def test_apply__of_two_databases_at_once_shares_the_roles(fresh: str) -> None:
 
 
 def _until_blocked(admin: psycopg.Connection) -> None:
-    from tests.waiting import eventually_sync
-
     eventually_sync(
         lambda: admin.execute("select from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0").fetchall()
     )
 
 
 def test_apply__without_createrole_serves_logins_one_by_one(fresh: str) -> None:
-    """Managed databases: no group roles, so set-up says which are missing, and `grant` gives the functions themselves."""
+    """Managed databases: no group roles, so set-up says which are missing, and `grant` gives the functions."""
     _do(fresh, "create role landlord login nocreaterole password 'landlord'")
     _do(fresh, "create role tenant login password 'tenant'")
     _do(fresh, "create database one owner landlord")
@@ -217,10 +229,13 @@ def test_apply__without_createrole_serves_logins_one_by_one(fresh: str) -> None:
         may = {
             name
             for (name,) in tenant.execute(
-                "select proname from pg_proc where pronamespace = 'brokerjobs'::regnamespace and has_function_privilege(oid, 'execute')"
+                "select proname from pg_proc"
+                " where pronamespace = 'brokerjobs'::regnamespace and has_function_privilege(oid, 'execute')"
             )
         }
         assert may == GRANTS["brokerjobs_worker"]
-        assert tenant.execute("select schema_version from brokerjobs.schema_version()").fetchone() == (schema.code_version(),)
+        assert tenant.execute("select schema_version from brokerjobs.schema_version()").fetchone() == (
+            schema.code_version(),
+        )
         with pytest.raises(errors.InsufficientPrivilege):
             tenant.execute("select from brokerjobs.job")

@@ -13,6 +13,7 @@ import pytest
 from psycopg import errors
 from uuid_utils.compat import uuid7
 
+from brokerjobs.ledger import inquiries
 from tests.ledger.invariants import violations
 from tests.ledger.ledger_driver import new_job
 from tests.waiting import eventually_sync
@@ -39,15 +40,35 @@ def test_submit__records_the_job_its_terms_and_one_ring(ledger: Ledger) -> None:
 
     (ring,) = ledger.rows.outbox(job.id)
     record = ledger.producer.record(job.id)
-    assert (answer.verdict, answer.job_id, answer.ticket, answer.route) == ("created", job.id, ring.ticket, ledger.place.route())
+    assert (answer.verdict, answer.job_id, answer.ticket, answer.route) == (
+        "created",
+        job.id,
+        ring.ticket,
+        ledger.place.route(),
+    )
     assert (ring.made_at, ring.hold_until) == (ledger.clock.now, ledger.clock.now)
-    assert (record["state"], record["waiting"]["for"], record["key"], record["tags"]) == ("queued", "delivery", "order-1", {"order": "1"})
-    assert (record["payload"], record["payload_checked"], record["submitted_by"]) == ({"a": [1.0], "b": 1}, True, "tester")
+    assert (record["state"], record["waiting"]["for"], record["key"], record["tags"]) == (
+        "queued",
+        "delivery",
+        "order-1",
+        {"order": "1"},
+    )
+    assert (record["payload"], record["payload_checked"], record["submitted_by"]) == (
+        {"a": [1.0], "b": 1},
+        True,
+        "tester",
+    )
     assert record["terms"] == {
         "repeatable": True,
         "lease_seconds": 30,
         "time_limit_seconds": 600,
-        "retry": {"attempts": 5, "elapsed_seconds": 86400, "first_delay_seconds": 1, "factor": 2, "max_delay_seconds": 600},
+        "retry": {
+            "attempts": 5,
+            "elapsed_seconds": 86400,
+            "first_delay_seconds": 1,
+            "factor": 2,
+            "max_delay_seconds": 600,
+        },
     }
     assert datetime.fromisoformat(record["observed_submitted_at"]) == observed
     assert ledger.rows.state(job.id).deadline == ledger.clock.after(600)
@@ -94,7 +115,9 @@ def test_submit__with_the_same_key_and_payload_is_the_same_job(ledger: Ledger) -
     (second,) = ledger.submit_all([new_job({"b": 2, "a": 1}, key="k")])
 
     assert (second.verdict, second.job_id, second.ticket) == ("existing", first.id, None)
-    assert ledger.owner.execute("select count(*) from brokerjobs.job where key = 'k' and namespace = %s", [ledger.place.namespace]).fetchone() == (1,)
+    assert ledger.owner.execute(
+        "select count(*) from brokerjobs.job where key = 'k' and namespace = %s", [ledger.place.namespace]
+    ).fetchone() == (1,)
 
 
 def test_submit__with_the_same_key_and_another_payload_is_a_conflict(ledger: Ledger) -> None:
@@ -161,7 +184,7 @@ def test_submit__asked_again_while_the_first_still_runs_is_answered_after_it(led
     ledger.submit_all([job], by=other)
     with ThreadPoolExecutor(1) as thread:
         answer = thread.submit(ledger.submit_all, [job])
-        eventually_sync(lambda: _is_blocked(ledger, ledger.producer))
+        eventually_sync(lambda: ledger.is_blocked(ledger.producer))
         other.commit()
         with pytest.raises(errors.SerializationFailure):  # which our own connections repeat
             answer.result()
@@ -178,7 +201,9 @@ def test_submit__of_a_key_that_another_transaction_holds_answers_and_lives(ledge
     mine = ledger.submit(by=caller)
     began = time.monotonic()
 
-    answers = ledger.submit_all([new_job(key="a"), new_job(key="b"), new_job(key="c"), new_job(key="d"), new_job()], by=caller)
+    answers = ledger.submit_all(
+        [new_job(key="a"), new_job(key="b"), new_job(key="c"), new_job(key="d"), new_job()], by=caller
+    )
 
     assert [answer.verdict for answer in answers] == ["key_in_flight"] * 3 + ["created"] * 2
     assert 1.9 < time.monotonic() - began < 4  # all keys together wait no longer than one may
@@ -195,8 +220,8 @@ def test_submit__of_a_key_in_flight_waits_for_its_end(ledger: Ledger, end: str, 
     ledger.submit_all([new_job(1, key="k")], by=holder)
     with ThreadPoolExecutor(1) as thread:
         answers = thread.submit(ledger.submit_all, [new_job(1, key="k")])
-        eventually_sync(lambda: _is_blocked(ledger, ledger.producer))
-        holder.sql(end)
+        eventually_sync(lambda: ledger.is_blocked(ledger.producer))
+        holder.end(end)
 
         assert answers.result()[0].verdict == verdict
 
@@ -210,7 +235,7 @@ def test_submit__of_two_keys_in_opposite_order_deadlocks_nobody(ledger: Ledger) 
     ledger.submit_all([new_job(key="b")], by=two)
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(ledger.submit_all, [new_job(key="b")], by=one)
-        eventually_sync(lambda: _is_blocked(ledger, one))
+        eventually_sync(lambda: ledger.is_blocked(one))
         second = threads.submit(ledger.submit_all, [new_job(key="a")], by=two)
         verdicts = [future.result()[0].verdict for future in (first, second)]
     one.commit()
@@ -292,14 +317,22 @@ def test_submit__of_nothing_is_nothing(ledger: Ledger) -> None:
 def test_submit_v1__submits_from_plain_sql(ledger: Ledger) -> None:
     job, deadline = uuid4(), datetime.now(UTC).replace(microsecond=0) + timedelta(days=30)
     options = {
-        "id": str(job), "not_before": "2020-01-01T00:00:00Z", "deadline": deadline.isoformat(), "tags": {"a": "b"},
+        "id": str(job),
+        "not_before": "2020-01-01T00:00:00Z",
+        "deadline": deadline.isoformat(),
+        "tags": {"a": "b"},
         "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     }
 
     assert _submit_v1(ledger.producer, {"n": 1}, key="k", options=options) == ("created", job, None)
 
     record = ledger.producer.record(job)
-    assert (record["payload"], record["key"], record["tags"], record["submitted_by"]) == ({"n": 1}, "k", {"a": "b"}, "plain SQL")
+    assert (record["payload"], record["key"], record["tags"], record["submitted_by"]) == (
+        {"n": 1},
+        "k",
+        {"a": "b"},
+        "plain SQL",
+    )
     assert (record["payload_checked"], record["traceparent"]) == (False, options["traceparent"])
     assert datetime.fromisoformat(record["deadline"]) == deadline
     assert ledger.worker.claim(job).checked is False
@@ -357,7 +390,9 @@ def test_submit_v1__without_tags_or_with_null_ones_has_none(ledger: Ledger) -> N
 
 
 def test_submit_v1__has_no_payload_to_submit(ledger: Ledger) -> None:
-    ((verdict, _, detail),) = ledger.producer.sql("select * from brokerjobs.submit_v1(%s, 'work', null)", ledger.place.namespace)
+    ((verdict, _, detail),) = ledger.producer.sql(
+        "select * from brokerjobs.submit_v1(%s, 'work', null)", ledger.place.namespace
+    )
 
     assert (verdict, detail) == ("invalid", {"problem": "the payload is missing"})
 
@@ -373,12 +408,4 @@ def _milliseconds(at: datetime) -> datetime:
 
 
 def _status(job: UUID) -> Any:
-    from brokerjobs.ledger import inquiries
-
     return inquiries.status([job])
-
-
-def _is_blocked(ledger: Ledger, caller: Caller) -> bool:
-    pid = caller.connection.info.backend_pid
-    return ledger.rows.scalar("select cardinality(pg_blocking_pids(%s)) > 0", [pid], of=bool)
-

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from brokerjobs.ledger.calls import Holding
     from tests.ledger.ledger_driver import Caller, Ledger
 
-# `complete` with the arguments and answers of the product's, and another guard; $guarded is the statement that moves the job.
+# `complete` with the arguments and answers of the product's, and another guard in $guarded, which moves the job.
 _WRONG: LiteralString = """
 create or replace function brokerjobs.complete(
   p_jobs uuid[], p_attempts uuid[], p_fencing_numbers bigint[], p_results text[], p_observed_at timestamptz[],
@@ -38,9 +38,11 @@ begin
   reason := case when not found then 'newer_attempt' end;
   if found then
     update attempt a set closed_at = coalesce(closed_at, clock()), closed_as = coalesce(closed_as, 'completed'),
-        closed_by = coalesce(closed_by, 'report'), reported_at = clock(), reported_as = 'completed', verdict = 'accepted', result = p_results[1]::jsonb
+        closed_by = coalesce(closed_by, 'report'), reported_at = clock(), reported_as = 'completed',
+        verdict = 'accepted', result = p_results[1]::jsonb
       where a.id = p_attempt;
-    insert into event (at, job_id, attempt_id, kind, state) values (clock(), p_job, p_attempt, 'succeeded', 'succeeded');
+    insert into event (at, job_id, attempt_id, kind, state)
+      values (clock(), p_job, p_attempt, 'succeeded', 'succeeded');
   end if;
   return next;
 end $$
@@ -52,14 +54,16 @@ _SET: LiteralString = (
 _GUARDS: dict[str, LiteralString] = {
     "the guard stands in an EXISTS on another table": f"""
       update job_state x {_SET} where x.job_id = p_job
-        and exists (select from attempt a where a.id = p_attempt and a.fencing_number = p_fencing_number and a.closed_at is null)""",
+        and exists (select from attempt a
+          where a.id = p_attempt and a.fencing_number = p_fencing_number and a.closed_at is null)""",
     "the guard is a join": f"""
       update job_state x {_SET} from attempt a where x.job_id = p_job
         and a.id = p_attempt and a.fencing_number = p_fencing_number and a.closed_at is null""",
     "the row is locked in a CTE, the guard stands outside": f"""
       with l as (select x.job_id from job_state x where x.job_id = p_job for update)
       update job_state x {_SET} from l where x.job_id = l.job_id
-        and exists (select from attempt a where a.id = p_attempt and a.fencing_number = p_fencing_number and a.closed_at is null)""",
+        and exists (select from attempt a
+          where a.id = p_attempt and a.fencing_number = p_fencing_number and a.closed_at is null)""",
     "the guard is read in a CTE without a lock": f"""
       with l as materialized (select x.job_id from job_state x where x.job_id = p_job and x.attempt_id = p_attempt
         and x.fencing_number = p_fencing_number and x.state = 'running')
@@ -70,7 +74,7 @@ _GUARDS: dict[str, LiteralString] = {
 
 
 def _race(ledger: Ledger) -> tuple[str, Holding]:
-    """A's completion meets B's takeover, which is done and not yet committed; answers what A's worker is told in the end."""
+    """A's completion meets B's takeover, done and not yet committed; answers what A's worker is told in the end."""
     ledger.declare("work", first_delay=timedelta(0))
     job = ledger.submit()
     first = ledger.worker.take(job)
@@ -81,7 +85,7 @@ def _race(ledger: Ledger) -> tuple[str, Holding]:
     with ThreadPoolExecutor(1) as thread:
         answer = thread.submit(_complete_until_answered, late, first)
         # The wrong ones wait for the row; the product's says `locked` and is asked again.
-        eventually_sync(lambda: _is_blocked(ledger, late) or late.process.name in _asked_again)
+        eventually_sync(lambda: ledger.is_blocked(late) or late.process.name in _asked_again)
         other.commit()
         verdict = answer.result()
     _asked_again.clear()
@@ -96,11 +100,6 @@ def _complete_until_answered(caller: Caller, holding: Holding) -> str:
     while (answer := caller.complete(holding)).verdict == "locked":
         _asked_again.add(caller.process.name)
     return answer.verdict
-
-
-def _is_blocked(ledger: Ledger, caller: Caller) -> bool:
-    pid = caller.connection.info.backend_pid
-    return ledger.rows.scalar("select cardinality(pg_blocking_pids(%s)) > 0", [pid], of=bool)
 
 
 def test_complete__refuses_what_a_takeover_made_stale(own_ledger: Ledger) -> None:
