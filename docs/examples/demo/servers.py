@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -62,10 +62,11 @@ class Database:
     def end(self) -> None:
         """Stops the server that was started; on one that was given drops the database and its roles."""
         if isinstance(self.server, GivenServer):
-            self._drop()
+            self.drop()
         self.server.stop()
 
-    def _drop(self) -> None:
+    def drop(self) -> None:
+        """Drops the database and the roles that were made for it."""
         with psycopg.connect(self.server.url, autocommit=True) as connection:
             connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(self.name)))
             for role in (*self.logins, *self.groups):
@@ -129,25 +130,28 @@ def _whose(server: Server) -> str:
 
 
 def _make_database(server: Server, app: App) -> Database:
-    """Makes a database with the ledger, the application's job types and its table."""
-    admin_url = server.url
+    """Makes a database with the ledger, the application's job types and its table, or nothing."""
     name = f"brokerjobs_demo_{secrets.token_hex(4)}"
-    with translated(), psycopg.connect(admin_url, autocommit=True) as connection:
+    with translated(), psycopg.connect(server.url, autocommit=True) as connection:
         may_create_roles, version = _rights(connection)
-        connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
         before = _groups(connection)
-        owner_url = _at(admin_url, name)
-        schema.apply(owner_url)
-        groups = sorted(_groups(connection) - before)
-        _register(owner_url, app)
-        urls: dict[str, str] = dict.fromkeys(ROLES, owner_url)
-        with psycopg.connect(owner_url, autocommit=True) as inside:
-            inside.execute(_TABLE)
-            if may_create_roles:
-                urls = {role: _login(inside, owner_url, name, role) for role in ROLES}
-                inside.execute(sql.SQL("grant insert on made to {}").format(sql.Identifier(f"{name}_worker")))
-    logins = [f"{name}_{role}" for role in ROLES] if may_create_roles else []
-    return Database(name, server, f"PostgreSQL {version} ({_whose(server)})", owner_url, urls, logins, groups)
+        connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        owner_url = _at(server.url, name)
+        logins = [f"{name}_{role}" for role in ROLES] if may_create_roles else []
+        label = f"PostgreSQL {version} ({_whose(server)})"
+        made = Database(name, server, label, owner_url, dict.fromkeys(ROLES, owner_url), logins, groups=[])
+        try:
+            schema.apply(owner_url)
+            _register(owner_url, app)
+            with psycopg.connect(owner_url, autocommit=True) as inside:
+                inside.execute(_TABLE)
+                urls = {role: _login(inside, made, role) for role in ROLES} if logins else made.urls
+                if logins:
+                    inside.execute(sql.SQL("grant insert on made to {}").format(sql.Identifier(f"{name}_worker")))
+        except BaseException:
+            replace(made, groups=sorted(_groups(connection) - before)).drop()
+            raise
+        return replace(made, urls=urls, groups=sorted(_groups(connection) - before))
 
 
 def _rights(connection: Connection) -> tuple[bool, str]:
@@ -173,13 +177,13 @@ def _register(owner_url: str, app: App) -> None:
     ledger.close()
 
 
-def _login(connection: Connection, owner_url: str, database: str, role: str) -> str:
+def _login(connection: Connection, database: Database, role: str) -> str:
     """Makes the login of one role, which may call its ledger functions and nothing else; its URL."""
-    login, password = f"{database}_{role}", secrets.token_urlsafe(18)
+    login, password = f"{database.name}_{role}", secrets.token_urlsafe(18)
     statement = sql.SQL("create role {} login password {}")
     connection.execute(statement.format(sql.Identifier(login), sql.Literal(password)))
-    schema.grant(owner_url, role, login)
-    return _at(owner_url, database, login, password)
+    schema.grant(database.owner_url, role, login)
+    return _at(database.owner_url, database.name, login, password)
 
 
 def _at(url: str, database: str, login: str | None = None, password: str = "") -> str:

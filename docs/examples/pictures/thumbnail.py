@@ -32,10 +32,10 @@ def shrink(source: Path, target: Path) -> Thumbnail:
 def _opened(source: Path) -> Image.Image:
     """The picture, upright and already small."""
     try:
-        picture = Image.open(source)
-        picture.draft("RGB", (2 * BOX[0], 2 * BOX[1]))  # a JPEG is then decoded at a fraction of its size
-        upright = ImageOps.exif_transpose(picture)
-        upright.thumbnail(BOX)
+        with Image.open(source) as picture:
+            picture.draft("RGB", (2 * BOX[0], 2 * BOX[1]))  # a JPEG is then decoded at a fraction of its size
+            upright = ImageOps.exif_transpose(picture)
+            upright.thumbnail(BOX)
     except (UnidentifiedImageError, Image.DecompressionBombError, SyntaxError, ValueError) as error:
         raise NotAPicture(f"{source.name}: {error}") from error
     except OSError as error:
