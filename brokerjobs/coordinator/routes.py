@@ -71,29 +71,37 @@ class Routes:
         self._tick = periods.tick
         self._monotonic = monotonic
         self._not_before: dict[str, float] = {}
+        self._abstains_until = monotonic()
         self._said: set[str] = set()
 
     async def run_once(self) -> timedelta:
         """Declare the routes that are not yet; one that cannot be is tried again a minute later and stops no other.
 
-        Raises BrokerUnavailable, also if this login may declare none of them: another process's login may.
+        Raises BrokerUnavailable, also if this login may declare none of them: another process's login may, so this one
+        then does not lead for a minute.
         """
+        if self._monotonic() < self._abstains_until:
+            return LED_ELSEWHERE
         rows = await self._ledger.fetch(ticks.wanted_routes(self._candidacy))
         if not rows[0].leading:
             return LED_ELSEWHERE
         now = self._monotonic()
         wanted = [route for row in rows if (route := row.route()) is not None and self._is_due(route, now)]
         if wanted:
-            errors = await self._declare(wanted)
-            declared = [route.name for route in wanted if route.name not in errors]
-            if declared:
-                await self._ledger.fetch(calls.routes_declared(declared))
-                _log.info("declared %s", ", ".join(declared))
-            self._note(errors, now)
-            denied = [error for error in errors.values() if isinstance(error, PermissionDenied)]
-            if len(denied) == len(wanted):
-                raise BrokerUnavailable(str(denied[0]))
+            await self._make(wanted, now)
         return self._tick
+
+    async def _make(self, wanted: Sequence[Route], now: float) -> None:
+        errors = await self._declare(wanted)
+        denied = [error for error in errors.values() if isinstance(error, PermissionDenied)]
+        if len(denied) == len(wanted):
+            self._abstains_until = now + _RETRY_SECONDS
+            raise BrokerUnavailable(str(denied[0]))
+        declared = [route.name for route in wanted if route.name not in errors]
+        if declared:
+            await self._ledger.fetch(calls.routes_declared(declared))
+            _log.info("declared %s", ", ".join(declared))
+        self._note(errors, now)
 
     def _is_due(self, route: Route, now: float) -> bool:
         if problem := _problem(route):

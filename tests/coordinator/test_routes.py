@@ -109,8 +109,16 @@ async def test_routes__without_the_right_lets_another_process_try(staged: Stage)
     async def denied(wanted: Sequence[calls.Route]) -> Mapping[str, DeclareError]:
         return {route.name: PermissionDenied("may not declare") for route in wanted}
 
-    service = Routes(staged.coordinator, candidacy(NAME), denied, PERIODS)
+    time = Time()
+    service = Routes(staged.coordinator, candidacy(NAME), denied, PERIODS, time)
 
+    with pytest.raises(BrokerUnavailable, match="may not declare"):
+        await service.run_once()
+    await staged.sql("update brokerjobs.service set until = clock_timestamp()")
+    assert await service.run_once() == LED_ELSEWHERE
+    assert await staged.leader(NAME) is None  # free for another
+
+    time.now += 60
     with pytest.raises(BrokerUnavailable, match="may not declare"):
         await service.run_once()
 
