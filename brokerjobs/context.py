@@ -66,7 +66,7 @@ class _JobFacts(Protocol):
         ...
 
     def check(self) -> None:
-        """Raise if the attempt is to stop: its lease is lost, it is cancelled, or the worker drains."""
+        """Raise StaleAttempt if the lease is lost: the work will be done again, or was."""
         ...
 
 

@@ -79,6 +79,7 @@ def worker_of(app: App, settings: Settings, publisher: Publisher) -> Worker:
         drain=settings.worker.drain,
         heartbeat=settings.worker.heartbeat,
         broker_heartbeat=settings.broker.heartbeat,
+        consumer_timeout=settings.broker.consumer_timeout,
     )
     if not settings.worker.coordinator:
         return Worker(duty, options)

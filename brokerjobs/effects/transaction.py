@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, LiteralString
 
-from brokerjobs.errors import ResultMissing, StaleAttempt
+from brokerjobs.errors import ResultMissing
 from brokerjobs.ledger import guest
 
 if TYPE_CHECKING:
@@ -28,18 +28,10 @@ class Place:
 
     holding: Holding
     encode_result: Callable[[Any], bytes]
-    trusted: Callable[[], bool]
-    """False once the lease has run out on the worker's own clock: then it is useless to begin."""
     completing: bool = field(default=False)
     """A completing transaction was begun: from now on the worker only asks."""
     recorded: str | None = field(default=None)
     """The result, as JSON, that the last completing transaction carried."""
-
-    def begin(self) -> None:
-        """Refuses to begin when the lease is known to be over; raises StaleAttempt."""
-        if not self.trusted():
-            job_id, attempt_id, number = self.holding.job_id, self.holding.attempt_id, self.holding.fencing_number
-            raise StaleAttempt(job_id=job_id, attempt_id=attempt_id, fencing_number=number, reason="lease_expired")
 
     def completion(self, result: object) -> list[Any]:
         """Parameters of `complete_v1` after its first three; raises InvalidResult or ResultTooLarge before any lock."""
@@ -72,8 +64,7 @@ def sync_complete(place: Place, result: object, *, within: object) -> None:
 @asynccontextmanager
 async def transaction(place: Place, lending: Lending, *, completing: bool) -> AsyncGenerator[Transaction]:
     """Lends a connection for one fenced transaction; raises StaleAttempt, AlreadyReported, ResultMissing at its end."""
-    place.begin()
-    async with lending.transaction(place.holding) as opened:
+    async with lending.transaction(place.holding, running=not completing) as opened:
         yield opened
         await opened.end(*_last_statement(place, opened, completing=completing))
 
@@ -81,8 +72,7 @@ async def transaction(place: Place, lending: Lending, *, completing: bool) -> As
 @contextmanager
 def sync_transaction(place: Place, lending: Lending, *, completing: bool) -> Generator[SyncTransaction]:
     """As `transaction`, for a handler in a thread."""
-    place.begin()
-    with lending.sync_transaction(place.holding) as opened:
+    with lending.sync_transaction(place.holding, running=not completing) as opened:
         yield opened
         opened.end(*_last_statement(place, opened, completing=completing))
 

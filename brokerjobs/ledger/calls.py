@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, LiteralString
 
 from brokerjobs.ledger.database import Query
 
@@ -253,10 +253,39 @@ class Name:
     name: str
 
 
-def acked(attempt_ids: Sequence[UUID], sent_at: Sequence[datetime]) -> Query[Nothing]:
-    """Records that acknowledgements were sent, by the worker's clock."""
+@dataclass(frozen=True, slots=True)
+class LeaseFigures:
+    """How an attempt's lease fared, seconds by the worker's monotonic clock; `started_at` is its wall clock."""
+
+    started_at: datetime | None = None
+    renewals: int = 0
+    smallest_margin_seconds: float | None = None
+    longest_round_trip_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SentAck:
+    """An acknowledgement that was sent, at the worker's clock, for the delivery of an attempt that has ended."""
+
+    attempt_id: UUID
+    sent_at: datetime
+    lease: LeaseFigures
+
+
+def acked(sent: Sequence[SentAck]) -> Query[Nothing]:
+    """Records acknowledgements that were sent."""
     return Query(
-        "select brokerjobs.acked(%s::uuid[], %s::timestamptz[])", [_literal(attempt_ids), _literal(sent_at)], Nothing
+        "select brokerjobs.acked(%s::uuid[], %s::timestamptz[], %s::timestamptz[], %s::integer[],"
+        " %s::double precision[], %s::double precision[])",
+        [
+            _literal(one.attempt_id for one in sent),
+            _literal(one.sent_at for one in sent),
+            _literal(one.lease.started_at for one in sent),
+            _literal(one.lease.renewals for one in sent),
+            _literal(one.lease.smallest_margin_seconds for one in sent),
+            _literal(one.lease.longest_round_trip_seconds for one in sent),
+        ],
+        Nothing,
     )
 
 
@@ -439,12 +468,12 @@ class Registered:
 
 
 def register_types(namespace: str, types: Sequence[dict[str, Any]], *, change: bool) -> Query[Registered]:
-    """Registers job types; only `change` (brokerjobs setup) changes the terms of known ones."""
-    return Query(
-        "select * from brokerjobs.register_types(%s, %s::jsonb, %s)",
-        [namespace, json.dumps(list(types)), change],
-        Registered,
-    )
+    """Registers job types; only `change`, which is the owner's, changes the terms of known ones."""
+    if change:
+        sql: LiteralString = "select * from brokerjobs.change_types(%s, %s::jsonb)"
+    else:
+        sql = "select * from brokerjobs.register_types(%s, %s::jsonb)"
+    return Query(sql, [namespace, json.dumps(list(types))], Registered)
 
 
 @dataclass(frozen=True, slots=True)

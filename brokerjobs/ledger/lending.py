@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 from psycopg import Error, IsolationLevel
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
-from brokerjobs.errors import LedgerUnavailable
+from brokerjobs.errors import LedgerUnavailable, StaleAttempt
 from brokerjobs.ledger.database import raised_by_ledger, unavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Sequence
+    from uuid import UUID
 
     from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor
     from psycopg.abc import Params, QueryNoTemplate
@@ -43,7 +44,7 @@ class _Opened:
         self.value = result
 
     def _params(self, extra: Sequence[Any]) -> list[Any]:
-        return [self._holding.job_id, self._holding.attempt_id, self._holding.fencing_number, *extra]
+        return [*_names(self._holding), *extra]
 
 
 class Transaction(_Opened):
@@ -98,8 +99,8 @@ class Lending:
         self._opening = threading.Lock()
 
     @asynccontextmanager
-    async def transaction(self, holding: Holding) -> AsyncGenerator[Transaction]:
-        """Lends a connection for one READ COMMITTED transaction.
+    async def transaction(self, holding: Holding, *, running: bool) -> AsyncGenerator[Transaction]:
+        """Lends a connection for one READ COMMITTED transaction, unless the attempt has lost its place.
 
         Raises LedgerUnavailable if none can be had or the COMMIT got no answer, and what the ledger raised inside;
         the user's own errors pass as they are.
@@ -109,6 +110,8 @@ class Lending:
             async with self._async.connection() as connection:
                 await connection.set_isolation_level(IsolationLevel.READ_COMMITTED)
                 async with connection.transaction():
+                    cursor = await connection.execute(_STANDING, [*_names(holding), running])
+                    _check_standing(holding, await cursor.fetchone())
                     yield Transaction(holding, connection)
         except PoolTimeout as error:
             raise LedgerUnavailable(_NONE_FREE) from error
@@ -116,7 +119,7 @@ class Lending:
             raise _ours(error, holding) or error from error
 
     @contextmanager
-    def sync_transaction(self, holding: Holding) -> Generator[SyncTransaction]:
+    def sync_transaction(self, holding: Holding, *, running: bool) -> Generator[SyncTransaction]:
         """As `transaction`, for a thread."""
         with self._opening:
             self._sync.open()
@@ -124,6 +127,7 @@ class Lending:
             with self._sync.connection() as connection:
                 connection.set_isolation_level(IsolationLevel.READ_COMMITTED)
                 with connection.transaction():
+                    _check_standing(holding, connection.execute(_STANDING, [*_names(holding), running]).fetchone())
                     yield SyncTransaction(holding, connection)
         except PoolTimeout as error:
             raise LedgerUnavailable(_NONE_FREE) from error
@@ -144,5 +148,18 @@ _NONE_FREE = (
 
 def _ours(error: Error, holding: Holding) -> Exception | None:
     """Our error behind the driver's; None for the user's own."""
-    names = (holding.job_id, holding.attempt_id, holding.fencing_number)
-    return raised_by_ledger(error, *names) or unavailable(error)
+    return raised_by_ledger(error, *_names(holding)) or unavailable(error)
+
+
+_STANDING: Final = "select brokerjobs.standing(%s, %s, %s, %s)"
+
+
+def _check_standing(holding: Holding, row: TupleRow | None) -> None:
+    """Fails early, without a lock: the last statement decides."""
+    if row is None or not row[0]:
+        job_id, attempt_id, number = _names(holding)
+        raise StaleAttempt(job_id=job_id, attempt_id=attempt_id, fencing_number=number, reason="superseded")
+
+
+def _names(holding: Holding) -> tuple[UUID, UUID, int]:
+    return holding.job_id, holding.attempt_id, holding.fencing_number

@@ -32,6 +32,7 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "heartbeat",
         "quarantine",
         "ended_otherwise",
+        "standing",
     },
     COORDINATOR: EVERYBODY
     | {

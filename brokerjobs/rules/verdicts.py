@@ -73,3 +73,4 @@ class RejectReason(StrEnum):
     DECIDED = "decided"
     UNKNOWN_ATTEMPT = "unknown_attempt"
     UNKNOWN_JOB = "unknown_job"
+    ALREADY_REPORTED = "already_reported"  # of a second, different report

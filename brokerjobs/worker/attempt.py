@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from brokerjobs.ledger.calls import Holding, Report
+from brokerjobs.ledger.calls import Holding, LeaseFigures, Report
 
 if TYPE_CHECKING:
     import asyncio
@@ -37,6 +37,7 @@ class Attempt:
         self.task: asyncio.Task[None] | None = None
         self.thread: asyncio.Future[Any] | None = None
         """Where a sync handler runs: it may go on after the attempt has ended."""
+        self.acked_on_claim = False
         self.draining = False
         """The task is cancelled because the worker's drain limit has come."""
         self.lease = Lease.HELD
@@ -74,13 +75,18 @@ class Attempt:
 
     def report(self, body: str, observed_at: datetime) -> Report:
         """What is said of the attempt at its end, with how its lease fared."""
+        lease = self.lease_figures()
+        return Report(
+            self.holding,
+            body,
+            observed_at,
+            lease.started_at,
+            lease.renewals,
+            lease.smallest_margin_seconds,
+            lease.longest_round_trip_seconds,
+        )
+
+    def lease_figures(self) -> LeaseFigures:
+        """How the lease has fared until now."""
         with self._lock:
-            return Report(
-                self.holding,
-                body,
-                observed_at,
-                self.started_at,
-                self._renewals,
-                self._smallest_margin,
-                self._longest_round_trip,
-            )
+            return LeaseFigures(self.started_at, self._renewals, self._smallest_margin, self._longest_round_trip)

@@ -35,7 +35,7 @@ class _Facts:
         claimed = attempt.claimed
         self._attempt = attempt
         self._lending = lending
-        self.place = fenced.Place(attempt.holding, attempt.job_type.encode_result, attempt.is_trusted)
+        self.place = fenced.Place(attempt.holding, attempt.job_type.encode_result)
         self.job_id: UUID = claimed.job_id
         self.key: str | None = claimed.key
         self.tags: Mapping[str, str] = MappingProxyType(claimed.tags)

@@ -27,6 +27,8 @@ class WorkerOptions:
     drain: timedelta = timedelta(seconds=25)
     heartbeat: timedelta = timedelta(seconds=10)
     broker_heartbeat: timedelta = timedelta(seconds=15)
+    consumer_timeout: timedelta = timedelta(minutes=30)
+    """The broker's own: attempts that may run longer than half of it are acknowledged when they are claimed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,12 @@ class Runner:
             reported = await self._report(attempt, ending)
         if reported is not None and reported.verdict == ReportVerdict.REJECTED:
             log.warning("job %s: the report of attempt %s was rejected: %s", *_ids(attempt), reported.reason)
-        self._settlement.ack(attempt.delivery, attempt.holding.attempt_id)
+        self._settle(attempt)
+
+    def _settle(self, attempt: Attempt) -> None:
+        """Acknowledges, once: what may outlast the broker's patience was acknowledged when it was claimed."""
+        if not attempt.acked_on_claim:
+            self._settlement.ack(attempt.delivery, attempt)
 
     async def _refuse(self, attempt: Attempt, error: InvalidPayload) -> None:
         """A payload that this worker's model refuses: not here if another model took it, else it never fits."""
@@ -81,7 +86,7 @@ class Runner:
             await self._completions.released(attempt, "not_here", classified=True)
         else:
             await self._completions.failed(attempt, _refused(error))
-        self._settlement.ack(attempt.delivery, attempt.holding.attempt_id)
+        self._settle(attempt)
 
     async def _start(self, attempt: Attempt) -> bool:
         """Commits the start of a not repeatable attempt; False if it may not run."""
@@ -93,7 +98,7 @@ class Runner:
                 await self._completions.released(attempt, "cancel", classified=True)
             case StartVerdict.LOST | StartVerdict.LOCKED:
                 log.warning("job %s: attempt %s lost its lease before its handler started", *_ids(attempt))
-        self._settlement.ack(attempt.delivery, attempt.holding.attempt_id)
+        self._settle(attempt)
         return False
 
     def _context(self, attempt: Attempt, handler: Handler) -> HandlerContext | ThreadContext | None:

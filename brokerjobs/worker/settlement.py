@@ -11,10 +11,9 @@ from brokerjobs.errors import LedgerUnavailable
 from brokerjobs.ledger import calls
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from brokerjobs.broker.protocol import Consumer, Delivery
     from brokerjobs.ledger.database import AsyncLedgerConnection
+    from brokerjobs.worker.attempt import Attempt
 
 log = logging.getLogger("brokerjobs.worker")
 
@@ -27,15 +26,15 @@ class Settlement:
     def __init__(self, consumer: Consumer, connection: AsyncLedgerConnection) -> None:
         self._consumer = consumer
         self._connection = connection
-        self._due: list[tuple[Delivery, UUID | None]] = []
-        self._sent: list[tuple[UUID, datetime]] = []
+        self._due: list[tuple[Delivery, Attempt | None]] = []
+        self._sent: list[calls.SentAck] = []
         self._some_sent = asyncio.Event()
 
-    def ack(self, delivery: Delivery, attempt_id: UUID | None = None) -> None:
-        """Acknowledges a delivery, at the end of this turn of the loop; `attempt_id` if it ended an attempt."""
+    def ack(self, delivery: Delivery, attempt: Attempt | None = None) -> None:
+        """Acknowledges a delivery, at the end of this turn of the loop; `attempt` is what it was granted, if any."""
         if not self._due:
             asyncio.get_running_loop().call_soon(self.flush)
-        self._due.append((delivery, attempt_id))
+        self._due.append((delivery, attempt))
 
     def flush(self) -> None:
         """Sends what is due now."""
@@ -47,7 +46,11 @@ class Settlement:
             # The broker delivers them again, and the ledger answers that.
             log.warning("ack_lost: %d deliveries will come again, their channel is gone", len(lost))
         now = datetime.now(UTC)
-        self._sent += [(attempt, now) for delivery, attempt in due if attempt is not None and id(delivery) not in lost]
+        self._sent += [
+            calls.SentAck(attempt.holding.attempt_id, now, attempt.lease_figures())
+            for delivery, attempt in due
+            if attempt is not None and id(delivery) not in lost
+        ]
         if self._sent:
             self._some_sent.set()
 
@@ -64,7 +67,7 @@ class Settlement:
         if not sent:
             return
         try:
-            await self._connection.fetch(calls.acked([attempt for attempt, _ in sent], [at for _, at in sent]))
+            await self._connection.fetch(calls.acked(sent))
         except LedgerUnavailable:
             self._sent = (sent + self._sent)[-_MOST_KEPT:]
             await asyncio.sleep(1.0)

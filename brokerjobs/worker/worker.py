@@ -153,6 +153,10 @@ class Worker:
         handler = self._handlers[attempt.job_type.name]
         self._slots.take(is_async=handler.is_async)
         self._keeper.watch(attempt)
+        if attempt.claimed.time_limit_seconds > self._options.consumer_timeout.total_seconds() / 2:
+            # The broker would close the channel under it; the ledger keeps the job under its lease (rule R4).
+            attempt.acked_on_claim = True
+            self._settlement.ack(attempt.delivery, attempt)
         task = self._group.create_task(self._runner.run(attempt, handler), context=self._variables.copy())
         self._running[attempt] = task
         task.add_done_callback(lambda _: self._ended(attempt, is_async=handler.is_async))

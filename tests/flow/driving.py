@@ -100,6 +100,19 @@ class Flow:
         (row,) = await self.asking.fetch(inquiries.cancel(job_id, "tests", "on second thoughts"))
         return row.verdict
 
+    async def reap(self, job_id: UUID) -> dict[str, Any]:
+        """Plays the reaper, and nothing else of a coordinator, until the job runs no more; answers its record."""
+        process = calls.ProcessIdentity(uuid7(), "reaper-a", socket.gethostname(), os.getpid())
+        reaping = AsyncLedgerConnection(ConnectOptions(self.database.coordinator_url))
+
+        async def given_up() -> bool:
+            await reaping.fetch(calls.lead("reaper", process, 4.0))
+            return job_id in {expired.job_id for expired in await reaping.fetch(calls.expire(process, 100))}
+
+        await eventually(given_up, 20)
+        await reaping.close()
+        return await self.record(job_id)
+
     def worker(self, name: str = "worker-a", **options: Any) -> Worker:
         """A worker of the app, with a least-privileged login."""
         process = calls.ProcessIdentity(uuid7(), name, socket.gethostname(), os.getpid())
@@ -154,7 +167,12 @@ async def coordinating(made: Flow, *, in_thread: bool = False) -> AsyncIterator[
     async with AsyncExitStack() as stack:
         if in_thread:
             loop, stop = asyncio.new_event_loop(), asyncio.Event()
-            thread = threading.Thread(target=loop.run_until_complete, args=[serve(options, stop)])
+
+            def serve_and_close() -> None:
+                loop.run_until_complete(serve(options, stop))
+                loop.close()
+
+            thread = threading.Thread(target=serve_and_close)
             thread.start()
             stack.callback(thread.join)
             stack.callback(loop.call_soon_threadsafe, stop.set)

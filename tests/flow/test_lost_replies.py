@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -116,8 +117,9 @@ async def test_case_05__a_drain_keeps_heartbeats_and_leases_and_acknowledges(
 
                 async def renewed_through_three_leases() -> bool:
                     (attempt,) = (await on.made.record(job.id))["attempts"]
-                    first, last = attempt["lease"]["first_until"], attempt["lease"]["last_until"]
-                    return float(last[17:26]) - float(first[17:26]) > 6 or last[:16] > first[:16]
+                    lease = attempt["lease"]
+                    first, last = (datetime.fromisoformat(lease[f"{which}_until"]) for which in ("first", "last"))
+                    return last - first > timedelta(seconds=6)
 
                 await eventually(renewed_through_three_leases, 30)  # that is three AMQP heartbeats, too
                 on.mark("go")
@@ -131,6 +133,38 @@ async def test_case_05__a_drain_keeps_heartbeats_and_leases_and_acknowledges(
     assert "duplicate_delivery" not in [event["kind"] for event in record["events"]]
     assert waiting == "queued"
     assert on.lines("later") == []
+
+
+async def test_case_01__told_the_truth_the_worker_acknowledges_when_it_claims(
+    database: Database, namespace: str, rabbitmq_factory: RabbitMQFactory, tmp_path: Path
+) -> None:
+    broker = rabbitmq_factory(advanced="[{rabbit, [{consumer_timeout, 5000}, {channel_tick_interval, 1000}]}].")
+    async with stage(database, namespace, broker.url, tmp_path) as on:
+        long = await on.made.submit(on.once, ["line:long", "touch:began", "wait:go"])
+        async with coordinating(on.made):
+            with on.worker(BROKER__CONSUMER_TIMEOUT="5s", BROKER__HEARTBEAT="15s") as worker:
+                await on.marked("began")
+
+                async def acked() -> bool:
+                    return (await on.made.record(long.id))["attempts"][0]["ack_sent_at"] is not None
+
+                await eventually(acked, 20)
+                assert await on.made.state(long.id) == "running"
+
+                async def has_run_longer_than_the_timeout() -> bool:
+                    lease = (await on.made.record(long.id))["attempts"][0]["lease"]
+                    first, last = (datetime.fromisoformat(lease[f"{which}_until"]) for which in ("first", "last"))
+                    return last - first > timedelta(seconds=8)
+
+                await eventually(has_run_longer_than_the_timeout, 40)
+                on.mark("go")
+                record = await on.made.reached(long.id, "succeeded", 20)
+                assert await worker.drain() == 0
+        closed = broker.log_text()
+    assert "delivery acknowledgement on channel" not in closed
+    assert len(record["attempts"]) == 1
+    assert "duplicate_delivery" not in [event["kind"] for event in record["events"]]
+    assert on.lines("long") == ["1"]
 
 
 async def test_case_01__a_job_longer_than_the_consumer_timeout_runs_once(

@@ -134,15 +134,16 @@ async def test_case_18__a_stopped_attempt_that_returns_after_a_newer_one_changes
 async def test_stopped_beyond_its_lease_and_still_current__is_accepted_late(at: Place) -> None:
     async with stage(*at) as on:
         job = await on.made.submit(on.repeatable, ["touch:began", "wait:go"])
+        await on.made.ring(job.id)
         with on.worker("worker-a") as paused:
-            async with coordinating(on.made):
-                await on.marked("began")
-                paused.signal(signal.SIGSTOP)
-                expired = await on.made.reached(job.id, "queued", 20)
-            # No coordinator rings it now, so nobody claims it before the old attempt returns.
+            await on.marked("began")
+            paused.signal(signal.SIGSTOP)
+            expired = await on.made.reap(job.id)
+            # No scheduler rings it, so nobody claims it before the old attempt returns.
             on.mark("go")
             paused.signal(signal.SIGCONT)
             record = await on.made.reached(job.id, "succeeded", 20)
+    assert expired["state"] == "queued"
     assert states(expired) == ["timed_out"]
     assert states(record) == ["completed"]
     (attempt,) = record["attempts"]

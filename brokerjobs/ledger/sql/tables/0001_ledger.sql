@@ -110,7 +110,7 @@ create function refuse_change() returns trigger language plpgsql as $$
 begin
   raise exception '% %: what is recorded is never changed', tg_table_name, to_jsonb(old) using errcode = 'BJ004', hint = tg_name;
 end $$;
--- The moves of contracts section 1, as in rules/states.py. WHEN lets the usual moves pass without a call.
+-- The allowed moves are those of rules/states.py. WHEN lets the usual moves pass without a call.
 create function refuse_forbidden_move() returns trigger language plpgsql as $$
 begin
   if new.fencing_number >= old.fencing_number and new.number >= old.number and (
