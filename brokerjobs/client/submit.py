@@ -77,7 +77,7 @@ class Submitter:
         job = new_job(job_type, submission)
         answer = await self._committed(job_type, job)
         if isinstance(answer, LedgerUnavailable):
-            raise LedgerUnavailable(str(answer)) from answer
+            raise _unknown(f"job {job.id}", answer) from answer
         return Made(accepted(Asker(job_type, self._submitted_by), job, answer))
 
     async def many(self, job_type: JobType[P, Any], submissions: Sequence[Submission[P]]) -> list[Made]:
@@ -91,6 +91,8 @@ class Submitter:
             made = await self._until_answered(lambda: self._roads.many.in_transaction(work))
         except DataRefused as error:
             raise _refused_value(job_type, error) from error
+        except LedgerUnavailable as error:
+            raise _unknown(f"all of {len(jobs)} jobs", error) from error
         self._roads.announcer.announce(one.doorbell for one in made if one.doorbell is not None)
         return [Made(one.job_id) for one in made]
 
@@ -120,7 +122,8 @@ class Submitter:
                 future.set_exception(ConfigurationError(message))
 
     async def _committed(self, job_type: AnyJobType, job: NewJob) -> Answer:
-        future = (self._groups.get(job_type) or self._new_group(job_type)).ask(job)
+        group = self._groups.get(job_type)
+        future = (self._new_group(job_type) if group is None else group).ask(job)  # an empty group is false
         self._open.add(future)
         try:
             return await future
@@ -191,6 +194,12 @@ class Submitter:
                     raise
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+
+def _unknown(what: str, error: LedgerUnavailable) -> LedgerUnavailable:
+    return LedgerUnavailable(
+        f"{what} may or may not have been submitted: {error}; submitting again is harmless with a key= alone"
+    )
 
 
 def _refused_value(job_type: AnyJobType, error: DataRefused) -> SubmissionRefused:

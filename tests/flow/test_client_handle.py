@@ -275,6 +275,15 @@ async def test_client__lets_the_callers_error_pass(made: Shop) -> None:
     assert await made.count("job") == 1
 
 
+async def test_client__may_be_left_by_another_task(made: Shop) -> None:
+    """As test fixtures do."""
+    client = made.client()
+    await asyncio.create_task(client.__aenter__())
+    await client.submit(made.charge, Charge())
+    await asyncio.create_task(client.__aexit__(None, None, None))
+    assert await made.count("job") == 1
+
+
 @pytest.mark.parametrize("name", ["", "x" * 256, "nul\x00"])
 async def test_client__needs_a_name(made: Shop, name: str) -> None:
     with pytest.raises(ConfigurationError, match="submitted_by"):

@@ -71,6 +71,17 @@ async def test_submit__fifty_in_flight_share_commits(made: Shop) -> None:
     assert commits["count"] <= 3
 
 
+async def test_submit__again_and_again_takes_no_more_tasks(made: Shop) -> None:
+    async with made.client() as client:
+        await client.submit(made.charge, Charge())
+        await made.all_announced()
+        before = len(asyncio.all_tasks())
+        for _ in range(20):
+            await client.submit(made.charge, Charge())
+        await made.all_announced()
+        assert len(asyncio.all_tasks()) == before
+
+
 async def test_submit__fifty_times_the_same_key_is_one_job(made: Shop) -> None:
     async with made.client() as one, made.client("billing") as other:
         clients = [one, other] * 25
