@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 # every attempt is spared for one lease more: however slow reaping is, ticks must be closer together.
 NAME: Final = "reaper"
 _LONGEST_DELAY: Final = timedelta(seconds=2)
-# Under a long-held snapshot dead rows make the search slow: it may take a fiftieth of the time.
+# Under a long-held snapshot dead rows make the search slow: what finds little may take a fiftieth of the time.  A full
+# batch is no such search: then many workers have died, and their jobs wait for nothing but the reaper.
 _REST: Final = 50
+_REST_AFTER_FULL: Final = 1
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +49,10 @@ class Reaper:
         self._rests_until = monotonic()
 
     async def run_once(self) -> timedelta:
-        """Expire one batch, then rest fifty times as long; while it rests a tick only keeps the lead."""
+        """Expire one batch, then rest fifty times as long, after a full one only as long as it took.
+
+        While it rests a tick only keeps the lead.
+        """
         began = self._monotonic()
         resting = began < self._rests_until
         rows = await self._ledger.fetch(ticks.reap(self._candidacy, 0 if resting else self._batch))
@@ -57,7 +62,8 @@ class Reaper:
         for attempt in expired:
             _log.info("job %s is %s: attempt %s lost its lease", attempt.job_id, attempt.state, attempt.attempt_id)
         now = self._monotonic()
+        full = len(expired) >= self._batch
         if not resting:
-            self._rests_until = now + (now - began) * _REST
+            self._rests_until = now + (now - began) * (_REST_AFTER_FULL if full else _REST)
         rest = timedelta(seconds=max(0.0, self._rests_until - now))
-        return min(self._tick, rest) if len(expired) >= self._batch or resting else self._tick
+        return min(self._tick, rest) if full or resting else self._tick

@@ -115,8 +115,8 @@ class Candidate:
             if delay != LED_ELSEWHERE:
                 await self._pause(delay)
             elif not self._leaving.is_set():
-                await self._follow()
-            await self._may_lead.wait()
+                self._may_lead.clear()
+            await self._follow()
 
     async def _tick(self) -> timedelta:
         try:
@@ -148,8 +148,11 @@ class Candidate:
         return LED_ELSEWHERE
 
     async def _follow(self) -> None:
-        self._may_lead.clear()
-        await self._owner.rest()
+        """Wait for as long as another process leads."""
+        if not self._may_lead.is_set():
+            self._say(leads=False)
+            await self._owner.rest()
+            await self._may_lead.wait()
 
     async def _pause(self, delay: timedelta) -> None:
         try:

@@ -5,6 +5,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import pytest
+
 from brokerjobs.coordinator.reaper import NAME, Reaper
 from brokerjobs.coordinator.service import LED_ELSEWHERE
 from brokerjobs.ledger import calls
@@ -97,15 +99,19 @@ async def test_reaper__attempts_that_are_spared_do_not_keep_others_from_being_gi
     assert {(await staged.status(one)).state for one in spared} == {"running"}
 
 
-async def test_reaper__a_full_batch_is_followed_after_fifty_times_its_duration(staged: Stage) -> None:
+async def test_reaper__a_full_batch_is_followed_after_as_long_as_it_took(staged: Stage) -> None:
     await past_grace(staged)
     jobs = await lost(staged, 3)
-    time = Time(step=0.001)
+    time = Time(step=0.01)
+    service = reaper(staged, time, batch=2)
 
-    delay = await reaper(staged, time, batch=2).run_once()
+    delay = await service.run_once()
 
-    assert timedelta(milliseconds=48) <= delay <= timedelta(milliseconds=50)
+    assert delay.total_seconds() == pytest.approx(0.01)
     assert sorted([(await staged.status(job)).state for job in jobs]) == ["queued", "queued", "running"]
+    time.now += 0.01
+    assert await service.run_once() == PERIODS.tick
+    assert {(await staged.status(job)).state for job in jobs} == {"queued"}
 
 
 async def test_reaper__rests_fifty_times_as_long_as_it_worked_and_keeps_ticking(staged: Stage) -> None:

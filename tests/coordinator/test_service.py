@@ -141,6 +141,20 @@ async def test_candidate__stops_asking_once_its_tick_says_that_another_leads() -
         await ticked(plan, 2)
 
 
+async def test_candidate__rests_when_it_hears_that_it_lost_its_lead() -> None:
+    plan, house = Plan(timedelta(milliseconds=5), timedelta(milliseconds=5)), House()
+    async with running(plan, house) as candidate:
+        candidate.hear(None)
+        await ticked(plan, 1)
+        candidate.hear(led_elsewhere())
+
+        async def rests() -> bool:
+            return house.rests == 1
+
+        await eventually(rests, 30)
+        assert plan.done == 1
+
+
 async def test_candidate__goes_on_when_the_ledger_comes_back() -> None:
     plan = Plan(LedgerUnavailable("away"), LedgerUnavailable("away"))
     async with running(plan) as candidate:
