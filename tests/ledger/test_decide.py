@@ -238,7 +238,7 @@ def test_decide__waits_with_full_jitter(ledger: Ledger) -> None:
     )
     longest = [10, 30, 90, 200, 200]
     waits: list[list[float]] = [[] for _ in longest]
-    for _ in range(12):
+    for _ in range(8):
         job = ledger.submit()
         for n in range(len(longest)):
             answer = ledger.worker.fail(ledger.worker.take(job))
@@ -248,8 +248,8 @@ def test_decide__waits_with_full_jitter(ledger: Ledger) -> None:
 
     for bound, found in zip(longest, waits, strict=True):
         assert all(0 <= wait <= bound for wait in found)
-        assert max(found) - min(found) > bound / 10  # jitter: 1 in 10¹¹ that twelve lie so close together
-    assert max(waits[2]) > 30  # it does grow: 1 in 500 000 that twelve are below a third
+        assert max(found) - min(found) > bound / 10  # jitter: one in a million that eight lie so close together
+    assert max(waits[3] + waits[4]) > 90  # it does grow: one in 300 000 that sixteen lie below
 
 
 def test_decide__waits_the_same_back_off_when_an_attempt_is_lost(ledger: Ledger) -> None:
@@ -271,10 +271,10 @@ def test_decide__survives_the_hundredth_attempt(ledger: Ledger) -> None:
         max_delay=timedelta(seconds=1),
     )
     job = ledger.submit()
-    for _ in range(99):
-        assert ledger.worker.fail(ledger.worker.take(job)).state == "queued"
-        ledger.ring_again(job)
+    ledger.owner.execute("update brokerjobs.job_state set charged = 98, number = 98 where job_id = %s", [job])
 
+    assert ledger.worker.fail(ledger.worker.take(job)).state == "queued"
+    ledger.ring_again(job)
     assert ledger.worker.fail(ledger.worker.take(job)).state == "failed"
     assert ledger.rows.state(job).charged == 100
 

@@ -49,28 +49,41 @@ def test_expire__records_the_last_lease_end_of_a_dead_worker(ledger: Ledger) -> 
     assert (attempt.lease_last_until, attempt.lease_first_until) == (until, until - timedelta(seconds=20))
 
 
-def test_expire__is_bounded(own_ledger: Ledger) -> None:
+@pytest.fixture
+def alone(ledger: Ledger) -> Ledger:
+    """A ledger in which no other job stands, with the clock of the tests as its reaper."""
+    for table in ("job_state", "attempt", "job"):
+        ledger.owner.execute(f"delete from brokerjobs.{table}".encode())
+    ledger.owner.execute("delete from brokerjobs.service")
+    ledger.owner.execute(
+        "insert into brokerjobs.service select 'reaper', gen_random_uuid(), '', t, t, t - interval '1 day'"
+        " from brokerjobs.clock() t"
+    )
+    return ledger
+
+
+def test_expire__is_bounded(alone: Ledger) -> None:
     for _ in range(5):
-        own_ledger.worker.take(own_ledger.submit())
-    own_ledger.clock.advance(30)
+        alone.worker.take(alone.submit())
+    alone.clock.advance(30)
 
-    assert [len(own_ledger.coordinator.expire(limit=2)) for _ in range(4)] == [2, 2, 1, 0]
+    assert [len(alone.coordinator.expire(limit=2)) for _ in range(4)] == [2, 2, 1, 0]
 
 
-def test_due__is_bounded(own_ledger: Ledger) -> None:
+def test_due__is_bounded(alone: Ledger) -> None:
     for _ in range(5):
-        own_ledger.submit(not_before=timedelta(seconds=5))
-    own_ledger.clock.advance(5)
+        alone.submit(not_before=timedelta(seconds=5))
+    alone.clock.advance(5)
 
-    assert [len(own_ledger.coordinator.due(limit=2)) for _ in range(4)] == [2, 2, 1, 0]
+    assert [len(alone.coordinator.due(limit=2)) for _ in range(4)] == [2, 2, 1, 0]
 
 
 @pytest.fixture
-def ticking(own_ledger: Ledger) -> Ledger:
+def ticking(alone: Ledger) -> Ledger:
     """A ledger whose reaper, the coordinator here, has ticked once; the clock of the tests no longer ticks for it."""
-    own_ledger.owner.execute("delete from brokerjobs.service")
-    assert own_ledger.coordinator.lead("reaper") is True
-    return own_ledger
+    alone.owner.execute("delete from brokerjobs.service")
+    assert alone.coordinator.lead("reaper") is True
+    return alone
 
 
 def _tick(ledger: Ledger, seconds: float, by: Caller | None = None) -> None:
