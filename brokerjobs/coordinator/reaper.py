@@ -25,6 +25,8 @@ _LONGEST_DELAY: Final = timedelta(seconds=2)
 # batch is no such search: then many workers have died, and their jobs wait for nothing but the reaper.
 _REST: Final = 50
 _REST_AFTER_FULL: Final = 1
+# One slow answer, as the first on a new connection or of a busy server, must not put recovery off for longer.
+_LONGEST_REST_SECONDS: Final = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +51,7 @@ class Reaper:
         self._rests_until = monotonic()
 
     async def run_once(self) -> timedelta:
-        """Expire one batch, then rest fifty times as long, after a full one only as long as it took.
+        """Expire one batch, then rest fifty times as long (5 s at most), after a full one only as long as it took.
 
         While it rests a tick only keeps the lead.
         """
@@ -64,6 +66,7 @@ class Reaper:
         now = self._monotonic()
         full = len(expired) >= self._batch
         if not resting:
-            self._rests_until = now + (now - began) * (_REST_AFTER_FULL if full else _REST)
+            took = (now - began) * (_REST_AFTER_FULL if full else _REST)
+            self._rests_until = now + min(took, _LONGEST_REST_SECONDS)
         rest = timedelta(seconds=max(0.0, self._rests_until - now))
         return min(self._tick, rest) if full or resting else self._tick

@@ -165,3 +165,17 @@ async def test_reaper__two_that_both_think_they_lead_give_up_each_attempt_once(s
 
     assert {(await staged.status(job)).state for job in jobs} == {"queued"}
     assert await staged.value("select count(*) from brokerjobs.event where kind = 'lease_expired'") == 40
+
+
+async def test_reaper__one_slow_answer_puts_recovery_off_for_five_seconds_at_most(staged: Stage) -> None:
+    await past_grace(staged)
+    time = Time(step=3.0)
+    service = reaper(staged, time)
+    await service.run_once()  # which took 3 s, and would rest for 150
+    (job,) = await lost(staged)
+
+    time.step = 0
+    time.now += 5.0
+    await service.run_once()
+
+    assert (await staged.status(job)).state == "queued"
