@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class ExitCode(IntEnum):
-    """The exit codes of every command."""
+    """The exit codes of every command, and of a worker that was told to drain (10, 11)."""
 
     DONE = 0
     UNEXPECTED = 1
@@ -51,6 +51,8 @@ class ExitCode(IntEnum):
     REFUSED = 7
     ENDED_BADLY = 8
     PERMISSION = 9
+    RELEASED = 10
+    LEFT_TO_LEASE = 11
     TIMED_OUT = 124
     BROKEN_PIPE = 141
 

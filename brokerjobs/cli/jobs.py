@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from brokerjobs.ledger.database import LedgerConnection
     from brokerjobs.ledger.inquiries import Filter, Listed
 
-app = typer.Typer(help="Look at jobs, and cancel them.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="List jobs, show what became of one, cancel one.",
+    add_completion=False,
+    rich_markup_mode=None,
+)
 
 _HEADERS = ("ID", "TYPE", "STATE", "AGE", "ATTEMPTS", "KEY", "SUBMITTED BY")
 _NARROW = 110  # columns of a terminal below which only the first four are shown
@@ -31,7 +35,7 @@ _ListFormat: TypeAlias = Annotated[
 ]
 
 
-@app.command("list")
+@app.command("list", short_help="List jobs, newest first.")
 def list_jobs(
     *,
     job_type: Annotated[
@@ -67,7 +71,7 @@ def list_jobs(
         ledger.close()
 
 
-@app.command("show")
+@app.command("show", short_help="Show everything that was recorded about a job.")
 def show(
     job_id: options.JobId,
     *,
@@ -94,7 +98,7 @@ def show(
     job_page.show(json.loads(found.record), found.read_at, output.console(), whole=whole)
 
 
-@app.command("cancel")
+@app.command("cancel", short_help="Cancel a job.")
 def cancel(
     job_id: options.JobId,
     *,

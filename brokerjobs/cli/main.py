@@ -5,21 +5,54 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
-from brokerjobs.cli import coordinator, demo, failures, jobs, output, setup, submit, version, worker
+from brokerjobs.cli import failures, output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_DEBUG = "--debug"
+_DEBUG: Final = "--debug"
+# Each command is a module of this folder, imported when it is asked for: typer reads every flag of what is added to it,
+# which took more than half of the time of --help.
+_COMMANDS: Final = {
+    "setup": "Bring ledger and broker up to date.",
+    "worker": "Run the jobs of an application.",
+    "coordinator": "Run the services of time and failure.",
+    "submit": "Submit one job.",
+    "jobs": "List jobs, show what became of one, cancel one.",
+    "demo": "Watch jobs survive workers that are killed and paused.",
+    "version": "Say which brokerjobs this is.",
+}
 
 
 class Program(TyperGroup):
-    """The command group, with our errors and exit codes instead of tracebacks."""
+    """The command group: commands made on demand, and our errors and exit codes instead of tracebacks."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the signature of what it replaces
+        """The names of all commands."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002  # ditto
+        """The command, made now if it was not before; None if there is none."""
+        if cmd_name in _COMMANDS and cmd_name not in self.commands:
+            self.add_command(_made(cmd_name), cmd_name)
+        return self.commands.get(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that a line names; for a wrong name all are made, so that similar ones can be named."""
+        for name in () if args[0] in _COMMANDS else _COMMANDS:
+            self.get_command(ctx, name)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002  # ditto
+        """Write the list of commands without making them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **extra: Any) -> Any:
         """Run a command line and exit; `--debug` may stand anywhere on it."""
@@ -29,7 +62,7 @@ class Program(TyperGroup):
         output.never_fail_on_a_character()
         try:
             _check_text(given)
-            done = super().main(given, *more, **extra)
+            done = super().main(given or ["--help"], *more, **extra)
         except output.ReaderGone:
             _drop_stdout()
             sys.exit(failures.ExitCode.BROKEN_PIPE)
@@ -45,7 +78,6 @@ app = typer.Typer(
     cls=Program,
     help="Jobs delivered by RabbitMQ, whose attempts are recorded and fenced in PostgreSQL.",
     epilog="Every setting is a flag, a BROKERJOBS_… variable, or a key of brokerjobs.toml; the first of them counts.",
-    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
@@ -61,18 +93,19 @@ def options(
     del debug  # taken from the line before typer reads it
 
 
-app.command("setup", short_help="Bring ledger and broker up to date.")(setup.setup)
-app.command("worker", short_help="Run the jobs of an application.")(worker.worker)
-app.command("coordinator", short_help="Run the services of time and failure.")(coordinator.coordinator)
-app.command("submit", short_help="Submit one job.")(submit.submit)
-app.add_typer(jobs.app, name="jobs")
-app.command("demo", short_help="Watch jobs survive workers that are killed and paused.")(demo.demo)
-app.command("version")(version.version)
-
-
 def run() -> None:
     """Run the command line of this process."""
     app()
+
+
+def _made(name: str) -> Any:
+    """The command that a module of this folder has: a group `app`, or a function of the module's name."""
+    module = import_module(f"brokerjobs.cli.{name}")
+    if hasattr(module, "app"):
+        return typer.main.get_command(module.app)
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    alone.command(name)(getattr(module, name))
+    return typer.main.get_command(alone)
 
 
 def _without_debug(args: list[str]) -> tuple[bool, list[str]]:
@@ -97,7 +130,7 @@ def _command_of(args: Sequence[str]) -> str:
 
 def _wants_json(args: Sequence[str]) -> bool:
     """Whether errors are to be JSON; known before, and also if, the line cannot be parsed."""
-    pairs = zip(args, [*args[1:], ""], strict=True)
+    pairs = itertools.pairwise([*args, ""])
     return any(
         (name in {"-o", "--output"} and value == "json") or name in {"-ojson", "--output=json"} for name, value in pairs
     )

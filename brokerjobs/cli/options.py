@@ -21,7 +21,7 @@ _NAME_LIMIT: Final = 255  # as everywhere else that a submitter is named
 
 Application: TypeAlias = Annotated[
     str | None,
-    typer.Argument(metavar="[MODULE:APP]", show_default=False, help="The application, if not set elsewhere."),
+    typer.Argument(metavar="MODULE:APP", show_default=False, help="The application, if not set elsewhere."),
 ]
 ApplicationFlag: TypeAlias = Annotated[
     str | None,

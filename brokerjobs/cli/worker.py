@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import logging
+import os
+import sys
+from typing import Annotated, NoReturn
 
 import typer
 
-from brokerjobs.cli import apps, logs, options
+from brokerjobs.cli import apps, failures, logs, options
 
 
 def worker(
@@ -58,4 +61,14 @@ def worker(
     app = apps.load(settings.need_app())
     from brokerjobs import wiring  # noqa: PLC0415  # slow: the drivers of both servers
 
-    raise typer.Exit(wiring.run_worker(app, settings))
+    code = wiring.run_worker(app, settings)
+    if code == failures.ExitCode.LEFT_TO_LEASE:
+        _leave(code)
+    raise typer.Exit(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End at once: the interpreter would wait for the threads of handlers that cannot be stopped."""
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(code)

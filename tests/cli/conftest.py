@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.databases import Database
+    from tests.databases import Database, Databases
 
 _SHOP = """
 from pydantic import BaseModel
@@ -75,7 +75,7 @@ def offline(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
 
 @pytest.fixture
 def brokerjobs(offline: Command, database: Database, broker_url: str) -> Command:
-    """Commands of a producer on a fresh ledger."""
+    """Commands of a producer on a ledger."""
     offline.env |= {"BROKERJOBS_DATABASE_URL": database.producer_url, "BROKERJOBS_BROKER_URL": broker_url}
     return offline
 
@@ -93,10 +93,31 @@ def ready(brokerjobs: Command, as_owner: dict[str, str], shop: str) -> Command:
     return brokerjobs
 
 
+@pytest.fixture(scope="module")
+def database(databases: Databases) -> Iterator[Database]:
+    """One ledger for the tests of a module: jobs do not meet, since each test has its own namespace."""
+    made = databases.with_ledger()
+    yield made
+    databases.drop(made)
+
+
+@pytest.fixture(scope="module")
+def doors(database: Database) -> Iterator[Doors]:
+    """Connections to it."""
+    opened = Doors(database)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def shared_clock(doors: Doors) -> Iterator[LedgerClock]:
+    """Its clock, once a test of the module has asked for `ledger`; it only moves forward."""
+    with doors.connect("owner") as owner:
+        yield LedgerClock(owner)
+
+
 @pytest.fixture
-def ledger(database: Database, namespace: str) -> Iterator[Ledger]:
+def ledger(doors: Doors, shared_clock: LedgerClock, namespace: str) -> Iterator[Ledger]:
     """The ledger of `brokerjobs`, driven call by call, with a clock that the test sets."""
-    doors = Doors(database)
-    with doors.connect("owner") as owner, Ledger(doors, LedgerClock(owner), Place(namespace)) as driver:
+    with Ledger(doors, shared_clock, Place(namespace)) as driver:
         yield driver
-    doors.close()

@@ -236,7 +236,9 @@ def test_list__on_a_terminal_is_a_table_that_never_cuts_ids(brokerjobs: Command,
     jobs = [str(ledger.submit()) for _ in range(2)]
 
     for columns in (80, 140):
-        said = on_terminal(brokerjobs, columns, "jobs", "list", env={"NO_COLOR": "1"})
+        said = on_terminal(
+            brokerjobs, columns, "jobs", "list", "--namespace", ledger.place.namespace, env={"NO_COLOR": "1"}
+        )
         header, *rows = [line for line in said.replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines() if line]
         assert header.split()[:4] == ["ID", "TYPE", "STATE", "AGE"]
         assert ("SUBMITTED BY" in header) == (columns == 140)

@@ -13,7 +13,7 @@ from tests.cli.command import PROGRAM
 from tests.cli.stories import much_happened
 
 if TYPE_CHECKING:
-    from tests.cli.command import Command
+    from tests.cli.command import Command, Done
     from tests.ledger.ledger_driver import Ledger
 
 RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
@@ -82,12 +82,11 @@ def test_list__finds_by_every_filter(brokerjobs: Command, ledger: Ledger) -> Non
     ledger.worker.take(UUID(running))
 
     def found(*args: str) -> set[str]:
-        return {one["id"] for one in brokerjobs("jobs", "list", "-o", "json", *args).lines()}
+        return {one["id"] for one in listed(brokerjobs, ledger, "-o", "json", *args).lines()}
 
     assert found() == {keyed, once, running}
     assert found("--type", "once") == {once}
     assert found("--type", f"{place}/work") == {keyed, running}
-    assert found("--namespace", "elsewhere") == set()
     assert found("--state", "running") == {running}
     assert found("--key", "k") == {keyed}
     assert found("--tag", "b=2") == {keyed}
@@ -97,10 +96,10 @@ def test_list__finds_by_every_filter(brokerjobs: Command, ledger: Ledger) -> Non
 def test_list__is_paged_newest_first(brokerjobs: Command, ledger: Ledger) -> None:
     jobs = [str(ledger.submit()) for _ in range(5)]
 
-    first = brokerjobs("jobs", "list", "--limit", "2", "-o", "json")
+    first = listed(brokerjobs, ledger, "--limit", "2", "-o", "json")
     assert [one["id"] for one in first.lines()] == [jobs[4], jobs[3]]
     assert f"--before {jobs[3]}" in first.err
-    rest = brokerjobs("jobs", "list", "--before", jobs[3], "-o", "json")
+    rest = listed(brokerjobs, ledger, "--before", jobs[3], "-o", "json")
     assert [one["id"] for one in rest.lines()] == [jobs[2], jobs[1], jobs[0]]
     assert rest.err == ""
 
@@ -111,8 +110,8 @@ def test_list__over_one_page_of_the_ledger_is_whole(
     monkeypatch.setattr("brokerjobs.cli.jobs._PAGE", 2)
     jobs = [str(ledger.submit()) for _ in range(5)]
 
-    assert [one["id"] for one in brokerjobs("jobs", "list", "-o", "json").lines()] == jobs[::-1]
-    assert len(brokerjobs("jobs", "list", "-o", "json", "--limit", "3").lines()) == 3
+    assert [one["id"] for one in listed(brokerjobs, ledger, "-o", "json").lines()] == jobs[::-1]
+    assert len(listed(brokerjobs, ledger, "-o", "json", "--limit", "3").lines()) == 3
 
 
 def test_list__says_what_each_job_waits_for(brokerjobs: Command, ledger: Ledger) -> None:
@@ -120,7 +119,7 @@ def test_list__says_what_each_job_waits_for(brokerjobs: Command, ledger: Ledger)
     failed = ledger.submit()
     ledger.worker.fail(ledger.worker.take(failed), {"class": "invalid", "classified": True, "message": "no"})
 
-    last, first = brokerjobs("jobs", "list", "-o", "json").lines()
+    last, first = listed(brokerjobs, ledger, "-o", "json").lines()
 
     assert first["schema"] == "brokerjobs.jobs/1"
     assert first["waiting"] == {"for": "delivery", "until": None}
@@ -132,7 +131,7 @@ def test_list__says_what_each_job_waits_for(brokerjobs: Command, ledger: Ledger)
 def test_list__piped_is_tabs_without_a_header(brokerjobs: Command, ledger: Ledger) -> None:
     job = ledger.submit()
 
-    (line,) = brokerjobs("jobs", "list").ok().out.splitlines()
+    (line,) = listed(brokerjobs, ledger).ok().out.splitlines()
 
     cells = line.split("\t")
     assert cells[:3] == [str(job), f"{ledger.place.namespace}/work", "queued"]
@@ -141,8 +140,9 @@ def test_list__piped_is_tabs_without_a_header(brokerjobs: Command, ledger: Ledge
     assert len(cells) == 9
 
 
-def test_list__of_nothing_is_said_on_stderr(brokerjobs: Command) -> None:
-    done = brokerjobs("jobs", "list").ok()
+def test_list__of_nothing_is_said_on_stderr(brokerjobs: Command, ledger: Ledger) -> None:
+    ledger.submit()
+    done = brokerjobs("jobs", "list", "--namespace", "elsewhere").ok()
 
     assert (done.out, done.err) == ("", "no jobs found\n")
 
@@ -169,7 +169,7 @@ def test_hostile_text__moves_no_cursor_anywhere(brokerjobs: Command, ledger: Led
         said = done.out + done.err
         assert [one for one in said if one in "\x1b\x07\x9b\u202e\t" and not (one == "\t" and "list" in command)] == []
         assert "owned" in said or command[1] == "cancel"
-    (line,) = brokerjobs("jobs", "list").out.splitlines()
+    (line,) = listed(brokerjobs, ledger, "--key", HOSTILE).out.splitlines()
     assert line.count("\t") == 8
     shown = brokerjobs("jobs", "show", job, "-o", "json").json()
     assert shown["key"] == HOSTILE
@@ -222,6 +222,11 @@ def test_reader__that_goes_away_is_no_error(brokerjobs: Command, ledger: Ledger,
         said = listing.stderr.read().decode()
 
     assert (listing.returncode, said) == (141, "")
+
+
+def listed(brokerjobs: Command, ledger: Ledger, *args: str) -> Done:
+    """The jobs of this test."""
+    return brokerjobs("jobs", "list", "--namespace", ledger.place.namespace, *args)
 
 
 def times_in(value: object) -> list[str]:

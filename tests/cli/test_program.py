@@ -40,6 +40,18 @@ def test_help__is_said_by_every_command(offline: Command, command: tuple[str, ..
     assert done.err == ""
 
 
+def test_bare_command__is_help_and_a_bare_group_is_usage(offline: Command) -> None:
+    assert offline().ok().out == offline("--help").ok().out
+    offline("jobs").fails(2, "Missing command", "next: brokerjobs jobs --help")
+
+
+def test_help__lists_every_command_with_the_line_of_its_own_help(offline: Command) -> None:
+    listed = offline("--help").ok().out.split("Commands:\n")[1]
+
+    for command in {command[0] for command in COMMANDS}:
+        assert f"\n  {command} " in f"\n{listed}"
+
+
 def test_help__imports_nothing_heavy() -> None:
     heavy = [
         "psycopg",
@@ -72,7 +84,7 @@ def test_version__is_said_and_given_as_json(offline: Command) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["jops"], "No such command 'jops'"),
+        (["jops"], "No such command 'jops'. Did you mean 'jobs'?"),
         (["jobs", "lits"], "Did you mean 'list'"),
         (["jobs", "show"], "Missing argument"),
         (["jobs", "show", "a", "b"], "unexpected extra argument"),

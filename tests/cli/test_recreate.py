@@ -28,14 +28,14 @@ def test_recreate__makes_the_queue_anew_and_rings_its_jobs(
 ) -> None:
     job = ready("submit", f"{namespace}/add", "1").ok().out.strip()
     other = ready("submit", f"{namespace}/refuse", "1").ok().out.strip()
-    _mark_as_rung(database)
+    _mark_as_rung(database, namespace)
 
     said = ready(
         "setup", shop, "--recreate", "sums", "--recreate", f"{namespace}.q.default", env=as_owner | OTHER_LIMIT
     )
 
     assert f"made {namespace}.q.sums anew; 1 jobs" in said.ok().out
-    assert {str(row.job_id) for row in _outbox(database)} == {job, other}
+    assert {str(row.job_id) for row in _outbox(database, namespace)} == {job, other}
     ready("setup", shop, env=as_owner | OTHER_LIMIT).ok()
     ready("setup", shop, env=as_owner).fails(5)
 
@@ -46,12 +46,12 @@ def test_recreate__rings_only_jobs_of_its_route(
     jobs = {ready("submit", f"{namespace}/add", "1").ok().out.strip() for _ in range(3)}
     ready("submit", f"{namespace}/refuse", "1").ok()
     later = ready("submit", f"{namespace}/add", "1", "--at", "1h").ok().out.strip()
-    _mark_as_rung(database)
+    _mark_as_rung(database, namespace)
 
     done = ready("setup", shop, "--recreate", "sums", "-o", "json", env=as_owner).json()
 
     assert done["rung_again"] == {f"{namespace}.q.sums": 3}
-    assert {str(row.job_id) for row in _outbox(database)} == jobs
+    assert {str(row.job_id) for row in _outbox(database, namespace)} == jobs
     assert later not in jobs
 
 
@@ -76,21 +76,23 @@ def test_recreate__of_what_is_no_queue_of_the_application_is_usage(
     ready("setup", "--recreate", "sums", env=as_owner).fails(2, "needs the application")
 
 
-def _outbox(database: Database) -> list[calls.Taken]:
+def _outbox(database: Database, namespace: str) -> list[calls.Taken]:
     coordinator = LedgerConnection(ConnectOptions(database.coordinator_url))
     try:
-        return [row for row in coordinator.fetch(calls.outbox_take("0", 100)) if row.kind == "doorbell"]
+        return [row for row in coordinator.fetch(calls.outbox_take("0", 100)) if row.namespace == namespace]
     finally:
         coordinator.close()
 
 
-def _mark_as_rung(database: Database) -> None:
+def _mark_as_rung(database: Database, namespace: str) -> None:
     coordinator = LedgerConnection(ConnectOptions(database.coordinator_url))
     try:
-        coordinator.fetch(calls.outbox_done([row.ticket for row in _outbox(database) if row.ticket is not None]))
+        coordinator.fetch(
+            calls.outbox_done([row.ticket for row in _outbox(database, namespace) if row.ticket is not None])
+        )
     finally:
         coordinator.close()
-    assert not _outbox(database)
+    assert not _outbox(database, namespace)
 
 
 async def _put_into_quarantine(url: str, namespace: str) -> None:

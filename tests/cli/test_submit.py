@@ -129,9 +129,11 @@ def test_payload__that_is_not_utf8_is_exit_code_2(offline: Command, folder: Path
         (json.dumps({"cents": 1, "note": "x" * PAYLOAD_LIMIT}), "over the limit"),
     ],
 )
-def test_payload__that_its_model_refuses_is_exit_code_7(ready: Command, shop: str, payload: str, words: str) -> None:
+def test_payload__that_its_model_refuses_is_exit_code_7(
+    ready: Command, shop: str, namespace: str, payload: str, words: str
+) -> None:
     ready("submit", "add", "-", "--app", shop, stdin=payload).fails(7, words)
-    assert ready("jobs", "list").ok().out == ""
+    assert ready("jobs", "list", "--namespace", namespace).ok().out == ""
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ async def wait(n: int) -> None:
 
 @jobs.job("block", repeatable=True)
 def block(n: int) -> None:
-    threading.Event().wait(20)
+    threading.Event().wait(3600)
 """
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (DEBUG|INFO|WARNING|ERROR) +[\w.]+: \S.*")
 
