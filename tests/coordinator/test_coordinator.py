@@ -16,6 +16,7 @@ from brokerjobs.broker.publisher import Publisher
 from brokerjobs.coordinator import partitions, reaper, relay, routes, scheduler
 from brokerjobs.coordinator.coordinator import Coordinator
 from brokerjobs.coordinator.routes import declaring
+from brokerjobs.coordinator.service import Periods
 from brokerjobs.errors import SchemaMismatch
 from brokerjobs.ledger.database import ConnectOptions
 from tests.coordinator.stage import PERIODS, arrived, process, rung
@@ -129,6 +130,24 @@ async def test_coordinator__hands_its_leads_over_at_once(staged: Stage, publishe
             await closed(staged)
         second.hear([])
         await led_by(staged, "coordinator-b")
+
+
+async def test_coordinator__a_cancelled_run_closes_its_connection(staged: Stage, publisher: Publisher) -> None:
+    slow = timedelta(minutes=1)
+    services = Coordinator(
+        ledger=ConnectOptions(staged.database.coordinator_url, application="test coordinator-a"),
+        publisher=publisher,
+        declare=declaring(staged.broker_url),
+        process=process(),
+        periods=Periods(service_lease=slow, relay_poll=slow, tick=slow),
+    )
+    task = asyncio.create_task(services.run())
+    services.hear([])
+    await led_by(staged, "coordinator-a")
+    task.cancel()
+    await asyncio.wait({task})
+
+    await closed(staged)
 
 
 async def test_coordinator__a_hand_over_without_a_ledger_ends_within_a_second_or_so(

@@ -6,15 +6,17 @@ import aio_pika
 import pytest
 
 from brokerjobs.broker import names
+from brokerjobs.coordinator.relay import Relay
 from brokerjobs.coordinator.routes import NAME, Routes, declaring
 from brokerjobs.coordinator.service import LED_ELSEWHERE
 from brokerjobs.errors import BrokerUnavailable, PermissionDenied
 from brokerjobs.ledger import calls
-from tests.coordinator.stage import PERIODS, Time, arrived, candidacy, process
+from tests.coordinator.stage import PERIODS, Time, arrived, candidacy, process, rung
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from brokerjobs.broker.publisher import Publisher
     from brokerjobs.coordinator.routes import DeclareError
     from tests.coordinator.stage import Stage
 
@@ -40,6 +42,21 @@ async def test_routes__declares_what_a_job_type_brought(staged: Stage) -> None:
     assert await undeclared(staged) == []
     for queue in (staged.route(), staged.route("other"), names.dead_queue(staged.namespace)):
         assert await arrived(staged.broker_url, queue) == []  # which raises if there is no such queue
+
+
+@pytest.mark.parametrize("exchange_there", [True, False])
+async def test_routes__lets_go_what_was_rung_in_vain(staged: Stage, publisher: Publisher, exchange_there: bool) -> None:
+    if exchange_there:
+        await staged.declare("another")
+    (job,) = await staged.submit()
+    relay = Relay(staged.coordinator, candidacy("relay", by=ME), publisher, PERIODS)
+    await relay.run_once()
+    assert await staged.value("select count(*) from brokerjobs.outbox where hold_until > clock_timestamp()") == 1
+
+    await routes(staged).run_once()
+    await relay.run_once()
+
+    assert rung(await arrived(staged.broker_url, staged.route())) == [job]
 
 
 async def test_routes__asks_the_broker_for_nothing_when_all_are_declared(staged: Stage) -> None:
