@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 _PREFIX: Final = "BROKERJOBS_"
-# No settings: the place of the file, and what the tests alone read.
-_NO_SETTINGS: Final = (CONFIG_VARIABLE, f"{_PREFIX}TEST_")
+# No settings: the place of the file, and what the tests and the demo alone read.
+_NO_SETTINGS: Final = (CONFIG_VARIABLE, f"{_PREFIX}TEST_", f"{_PREFIX}DEMO_")
 _SECRETS: Final = frozenset({"database_url", "broker_url"})
 _SHOWN: Final = 80
 

@@ -27,7 +27,7 @@ from brokerjobs.worker.worker import DrainedWith, Worker
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, Sequence
     from uuid import UUID
 
     from brokerjobs.app import App
@@ -120,7 +120,7 @@ class Flow:
         return Worker(Duty(process, self.app.namespace, types), replace(self.options, **options))
 
     @asynccontextmanager
-    async def working(self, worker: Worker) -> AsyncIterator[Worker]:
+    async def working(self, worker: Worker) -> AsyncGenerator[Worker]:
         """Runs a worker beside the test, and drains it at the end."""
         async with asyncio.TaskGroup() as group:
             running: asyncio.Task[DrainedWith] = group.create_task(worker.run())
@@ -133,7 +133,7 @@ class Flow:
 
 
 @asynccontextmanager
-async def flow(app: App, database: Database, broker_url: str) -> AsyncIterator[Flow]:
+async def flow(app: App, database: Database, broker_url: str) -> AsyncGenerator[Flow]:
     """Registers the app's types and declares its routes, as `brokerjobs setup` does."""
     types: Sequence[JobType[Any, Any]] = list(app.types.values())
     setup = LedgerConnection(ConnectOptions(database.owner_url))
@@ -153,7 +153,7 @@ async def flow(app: App, database: Database, broker_url: str) -> AsyncIterator[F
 
 
 @asynccontextmanager
-async def coordinating(made: Flow, *, in_thread: bool = False) -> AsyncIterator[None]:
+async def coordinating(made: Flow, *, in_thread: bool = False) -> AsyncGenerator[None]:
     """Runs a coordinator beside the test, with short periods; `in_thread` if the test blocks its own event loop."""
     options = Options(
         ledger=ConnectOptions(made.database.coordinator_url),

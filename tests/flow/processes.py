@@ -19,7 +19,7 @@ from tests.flow.driving import Flow, flow
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncGenerator, Generator
 
     from brokerjobs.job_type import JobType
     from tests.databases import Database
@@ -73,7 +73,7 @@ class Stage:
     once: JobType[list[str], str]
 
     @contextmanager
-    def worker(self, name: str = "worker-a", *, kill_at: str = "", **settings: str) -> Iterator[WorkerProcess]:
+    def worker(self, name: str = "worker-a", *, kill_at: str = "", **settings: str) -> Generator[WorkerProcess]:
         """Starts a worker with settings by their variables; whatever is left of it is killed at the end."""
         given = {
             "DATABASE_URL": self.made.options.database_url,
@@ -127,7 +127,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(database: Database, namespace: str, broker_url: str, folder: Path) -> AsyncIterator[Stage]:
+async def stage(database: Database, namespace: str, broker_url: str, folder: Path) -> AsyncGenerator[Stage]:
     """Registers the scripted application under a namespace of the test's own."""
     app = App(namespace)
     types: dict[str, Any] = {}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
 # PostgreSQL's simple query message for COMMIT, as psycopg ends a transaction: type, length, text, NUL.
 COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"
@@ -25,7 +25,7 @@ class Proxy:
     lose_commit: str = ""
     """"before" or "after": cut when the next COMMIT comes, before or after the server has got it."""
     lost: int = 0
-    _open: set[asyncio.StreamWriter] = field(default_factory=set)
+    _open: set[asyncio.StreamWriter] = field(default_factory=set[asyncio.StreamWriter])
     _refusing: bool = False
 
     def cut(self) -> None:
@@ -89,7 +89,7 @@ class Proxy:
 
 
 @contextlib.asynccontextmanager
-async def proxied(url: str) -> AsyncIterator[Proxy]:
+async def proxied(url: str) -> AsyncGenerator[Proxy]:
     """A proxy before the server of `url`; its own `url` is the same with another port."""
     parts = urlsplit(url)
     proxy = Proxy("", parts.hostname or "127.0.0.1", parts.port or 0)

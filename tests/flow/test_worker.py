@@ -111,7 +111,8 @@ async def test_retry_after__is_the_ledgers_not_before(database: Database, namesp
         job = await made.submit(wait, 1)
 
         async def waits_for_retry() -> bool:
-            return ((await made.record(job.id))["waiting"] or {}).get("for") == "retry"
+            waiting = (await made.record(job.id))["waiting"]
+            return bool(waiting and waiting["for"] == "retry")
 
         await eventually(waits_for_retry)
         record = await made.record(job.id)

@@ -102,6 +102,7 @@ def test_load_settings__names_unknown_keys_and_what_may_be_meant(monkeypatch: py
     monkeypatch.setenv("BROKERJOBS_DATABSE_URL", URL)
     monkeypatch.setenv("BROKERJOBS_WORKER", "5")
     monkeypatch.setenv("BROKERJOBS_TEST_DATABASE_URL", "for the tests alone")
+    monkeypatch.setenv("BROKERJOBS_DEMO_BROKER_URL", "for the demo alone")
 
     lines = refusal().splitlines()
 
