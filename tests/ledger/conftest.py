@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.ledger.ledger_caller import Place
 from tests.ledger.ledger_clock import LedgerClock
-from tests.ledger.ledger_driver import Doors, Ledger, Place
+from tests.ledger.ledger_driver import Doors, Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

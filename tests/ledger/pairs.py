@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from brokerjobs.ledger.calls import Holding
-    from tests.ledger.ledger_driver import Caller, Ledger
+    from tests.ledger.ledger_caller import Caller
+    from tests.ledger.ledger_driver import Ledger
 
 LOCKED: Final = "locked"
 GAVE_UP: Final = "gave up waiting"

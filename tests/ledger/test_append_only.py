@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.ledger.ledger_driver import TEMPORARY
+from tests.ledger.ledger_caller import TEMPORARY
 from tests.waiting import eventually_sync
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from uuid_utils.compat import uuid7
 
 from brokerjobs.rules.states import FINISHED
 from tests.ledger.invariants import violations
-from tests.ledger.ledger_driver import Caller, holding_of, new_job
+from tests.ledger.ledger_caller import Caller, holding_of, new_job
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.ledger.invariants import violations
-from tests.ledger.ledger_driver import TEMPORARY, Caller
+from tests.ledger.ledger_caller import TEMPORARY, Caller
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from uuid_utils.compat import uuid7
 
 from brokerjobs.ledger import calls
 from brokerjobs.ledger.inquiries import Cancelled
-from tests.ledger.ledger_driver import holding_of, new_job
+from tests.ledger.ledger_caller import holding_of, new_job
 
 if TYPE_CHECKING:
     from tests.ledger.ledger_driver import Ledger

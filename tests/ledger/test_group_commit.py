@@ -16,8 +16,8 @@ from brokerjobs.ledger import calls, schema
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions, DataRefused
 from brokerjobs.ledger.group_commit import MAX_BYTES, GroupCommit
 from tests.databases import replaced
+from tests.ledger.ledger_caller import Caller, Place, holding_of, new_job
 from tests.ledger.ledger_clock import LedgerClock
-from tests.ledger.ledger_driver import Caller, Place, holding_of, new_job
 from tests.waiting import eventually
 
 if TYPE_CHECKING:

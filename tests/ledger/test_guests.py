@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from tests.ledger.ledger_driver import RESULT, Caller
+from tests.ledger.ledger_caller import RESULT, Caller
 from tests.waiting import eventually_sync
 
 if TYPE_CHECKING:

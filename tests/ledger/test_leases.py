@@ -13,7 +13,8 @@ from brokerjobs.ledger import calls
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from tests.ledger.ledger_driver import Caller, Ledger
+    from tests.ledger.ledger_caller import Caller
+    from tests.ledger.ledger_driver import Ledger
 
 GRACE = 30  # seconds: one lease of these jobs
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from brokerjobs.rules.states import FINAL, FINISHED, JOB_MOVES, JobState, is_allowed
-from tests.ledger.ledger_driver import TEMPORARY
+from tests.ledger.ledger_caller import TEMPORARY
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from brokerjobs.ledger import calls
-from tests.ledger.ledger_driver import new_job
+from tests.ledger.ledger_caller import new_job
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from tests.ledger.ledger_driver import Caller, Ledger
+    from tests.ledger.ledger_caller import Caller
+    from tests.ledger.ledger_driver import Ledger
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from tests.ledger.pairs import FUNCTIONS, GAVE_UP, LOCKED, ROLE, WAITING, Scene,
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.ledger.ledger_driver import Caller, Doors, Ledger
+    from tests.ledger.ledger_caller import Caller
+    from tests.ledger.ledger_driver import Doors, Ledger
 
 # Where the first function has something to do, so that it holds the job's row.
 GROUNDS: dict[str, tuple[Callable[[Ledger], Scene], ...]] = {

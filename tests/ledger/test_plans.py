@@ -14,7 +14,8 @@ import psycopg
 import pytest
 
 from brokerjobs.ledger import calls
-from tests.ledger.ledger_driver import Caller, Doors, Ledger, Place, new_job
+from tests.ledger.ledger_caller import Caller, Place, new_job
+from tests.ledger.ledger_driver import Doors, Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

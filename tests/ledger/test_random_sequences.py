@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 from uuid_utils.compat import uuid7
 
 from tests.ledger.invariants import violations
-from tests.ledger.ledger_driver import TEMPORARY, holding_of, new_job
+from tests.ledger.ledger_caller import TEMPORARY, holding_of, new_job
 from tests.ledger.reference_model import ModelJob, ModelTerms
 
 if TYPE_CHECKING:

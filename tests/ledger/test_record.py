@@ -7,7 +7,7 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from tests.ledger.ledger_driver import TEMPORARY, new_job
+from tests.ledger.ledger_caller import TEMPORARY, new_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

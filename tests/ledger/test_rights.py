@@ -10,7 +10,7 @@ from psycopg import errors, sql
 
 from brokerjobs.ledger.roles import GRANTS, ROLES
 from tests.databases import KINDS, replaced
-from tests.ledger.ledger_driver import Caller, new_job
+from tests.ledger.ledger_caller import Caller, new_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,8 @@ from tests.waiting import eventually_sync
 
 if TYPE_CHECKING:
     from brokerjobs.ledger.calls import Holding
-    from tests.ledger.ledger_driver import Caller, Ledger
+    from tests.ledger.ledger_caller import Caller
+    from tests.ledger.ledger_driver import Ledger
 
 # `complete` with the arguments and answers of the product's, and another guard in $guarded, which moves the job.
 _WRONG: LiteralString = """
