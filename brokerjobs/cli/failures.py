@@ -132,7 +132,7 @@ _BY_CODE: Final = {
 _PARSER_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[1]
 # A connection that PostgreSQL refuses has no SQLSTATE (libpq), only words.
 _LOGIN_REFUSED: Final = re.compile(
-    r"password authentication failed|authentication failed for user|no pg_hba\.conf entry|"
+    r"authentication failed for user|no pg_hba\.conf entry|"
     r'role "[^"]*" does not exist|is not permitted to log in|permission denied for database|no password supplied'
 )
 _NO_DATABASE: Final = re.compile(r'database "[^"]*" does not exist')

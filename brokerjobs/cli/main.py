@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+from collections.abc import MutableMapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -14,7 +15,7 @@ from typer.core import TyperGroup
 from brokerjobs.cli import failures, output
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _DEBUG: Final = "--debug"
 # Each command is a module of this folder, imported when it is asked for: typer reads every flag of what is added to it,
@@ -30,24 +31,40 @@ _COMMANDS: Final = {
 }
 
 
+class OnDemand(MutableMapping[str, Any]):
+    """All commands by name, each made when it is asked for."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = _made(name)
+        return self._made[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._made[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+
 class Program(TyperGroup):
     """The command group: commands made on demand, and our errors and exit codes instead of tracebacks."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = OnDemand()
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the signature of what it replaces
         """The names of all commands."""
         return list(_COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002  # ditto
-        """The command, made now if it was not before; None if there is none."""
-        if cmd_name in _COMMANDS and cmd_name not in self.commands:
-            self.add_command(_made(cmd_name), cmd_name)
-        return self.commands.get(cmd_name)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that a line names; for a wrong name all are made, so that similar ones can be named."""
-        for name in () if args[0] in _COMMANDS else _COMMANDS:
-            self.get_command(ctx, name)
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002  # ditto
         """Write the list of commands without making them."""
@@ -99,7 +116,9 @@ def run() -> None:
 
 
 def _made(name: str) -> Any:
-    """The command that a module of this folder has: a group `app`, or a function of the module's name."""
+    """The command that a module of this folder has: a group `app`, or a function of its name; KeyError if none has."""
+    if name not in _COMMANDS:
+        raise KeyError(name)
     module = import_module(f"brokerjobs.cli.{name}")
     if hasattr(module, "app"):
         return typer.main.get_command(module.app)
