@@ -261,7 +261,7 @@ class AttemptError:
     ended_at: datetime | None
 
 
-@_says("the ledger has no job {job_id}; it was never submitted there, or is past its retention")
+@_says("the ledger has no job {job_id}; it was never submitted there, or its transaction was rolled back")
 class JobNotFound(BrokerjobsError):
     """The ledger has no such job (any more)."""
 

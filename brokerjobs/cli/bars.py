@@ -96,7 +96,9 @@ def bar(attempt: Data, axis: Axis, now: datetime, glyphs: Glyphs) -> str:
         fill(end, received, glyphs.silent)
         cells[axis.column(received)] = getattr(glyphs, _VERDICTS.get(report["verdict"], "noted"))
     lost_column = axis.column(end)
-    fill(claimed, end, glyphs.held)
+    lease_end = min(parsed(attempt["lease"]["last_until"]), end)
+    fill(lease_end, end, glyphs.silent)
+    fill(claimed, lease_end, glyphs.held)
     mark = getattr(glyphs, _ENDS.get(closed["as"], "ended"))
     # A late report within the same column says more than the close before it.
     if not (report and attempt["late"] and axis.column(parsed(report["received_at"])) == lost_column):

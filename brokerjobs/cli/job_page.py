@@ -176,13 +176,12 @@ def _facts(attempt: Data, times: job_words.Times) -> Iterator[tuple[str, str]]:
         again = ", redelivered" if delivery["redelivered"] else ""
         yield "delivery", f"ticket {delivery['ticket']}{again}; {times.beside(delivery['observed_at'], None)}"
     yield "claimed", times.show(attempt["claimed_at"]) + ("" if attempt["charged"] else ", not charged")
-    if attempt["started_at"]:
-        yield (
-            "started",
-            _both(times.show(attempt["started_at"]), times, attempt["observed_started_at"], attempt["started_at"]),
-        )
-    elif attempt["observed_started_at"]:
-        yield "started", times.beside(attempt["observed_started_at"], None)
+    if attempt["observed_started_at"]:
+        # The ledger hears of most starts with a later call: the difference is no skew of the clocks.
+        recorded = f"; recorded at {times.show(attempt['started_at'])}" if attempt["started_at"] else ""
+        yield "started", times.beside(attempt["observed_started_at"], None) + recorded
+    elif attempt["started_at"]:
+        yield "started", f"recorded at {times.show(attempt['started_at'])}"
     yield "lease", _lease(lease, times)
     if closed:
         by = f" by {closed['by']}" if closed["by"] else ""
@@ -210,7 +209,7 @@ def _lease(lease: Data, times: job_words.Times) -> str:
     words = f"until {times.show(lease['first_until'])}"
     if lease["last_until"] != lease["first_until"]:
         words += f", last until {times.show(lease['last_until'])}"
-    words += f"; {lease['renewals']} renewals"
+    words += "; renewals not reported" if lease["renewals"] is None else f"; {lease['renewals']} renewals"
     if lease["smallest_margin_seconds"] is not None:
         words += f", smallest margin {float(lease['smallest_margin_seconds']):.3g}s"
     if lease["longest_round_trip_seconds"] is not None:

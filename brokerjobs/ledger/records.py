@@ -99,7 +99,7 @@ class LeaseRecord:
 
     first_until: datetime
     last_until: datetime
-    renewals: int
+    renewals: int | None  # None: no report has told them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

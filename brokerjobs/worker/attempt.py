@@ -11,6 +11,7 @@ from brokerjobs.ledger.calls import Holding, LeaseFigures, Report
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
     from datetime import datetime
 
     from brokerjobs.broker.protocol import Delivery
@@ -25,6 +26,10 @@ class Lease(enum.Enum):
     LOST = "lost"
 
 
+def _no() -> bool:
+    return False
+
+
 class Attempt:
     """Written by the event loop and by the lease keeper's thread; the lease's figures are guarded by a lock."""
 
@@ -37,6 +42,8 @@ class Attempt:
         self.task: asyncio.Task[None] | None = None
         self.thread: asyncio.Future[Any] | None = None
         """Where a sync handler runs: it may go on after the attempt has ended."""
+        self.is_ending: Callable[[], bool] = _no
+        """Is its report under way? Then a renewal that finds it gone says nothing new."""
         self.acked_on_claim = False
         self.draining = False
         """The task is cancelled because the worker's drain limit has come."""

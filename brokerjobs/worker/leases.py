@@ -161,7 +161,7 @@ class LeaseKeeper:
     def _lost(self, attempt: Attempt) -> None:
         with self._change:
             watched = self._due.pop(attempt, None) is not None
-        if watched:  # otherwise it reported while the renewal was under way
+        if watched and not attempt.is_ending():  # otherwise it reported while the renewal was under way
             attempt.lost()
             ids = (attempt.holding.job_id, attempt.holding.attempt_id)
             log.warning(

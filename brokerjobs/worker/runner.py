@@ -65,7 +65,10 @@ class Runner:
             return
         attempt.started_at = attempt.started_at or datetime.now(UTC)
         context = self._context(attempt, handler)
+        if context is not None:
+            attempt.is_ending = lambda: context.place.completing
         ending = await self._handle(attempt, handler, payload, context)
+        attempt.is_ending = _yes
         if context is not None and context.place.completing:
             reported = await self._ask(attempt, ending, context.place.recorded)
         else:
@@ -188,6 +191,10 @@ def _unrecorded(attempt: Attempt) -> Failure:
         error_type="ResultNotRecorded",
         message="the handler ended, but the transaction that carried its result is not in the ledger",
     )
+
+
+def _yes() -> bool:
+    return True
 
 
 def _how(ending: Ending) -> dict[str, Any]:

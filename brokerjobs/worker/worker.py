@@ -120,7 +120,7 @@ class Worker:
                 steps = (self._consumer.run, self._claims.run, self._completions.run, self._settlement.run)
                 tasks = [self._group.create_task(run()) for run in (*steps, self._quarantine.run, self._keeper.run)]
                 services = self._group.create_task(self._services.run()) if self._services else None
-                log.info("worker %s consumes %s", self._duty.process.name, ", ".join(self._routes))
+                log.info("worker %s is up for %s", self._duty.process.name, ", ".join(self._routes))
                 await self._draining.wait()
                 drained = await self._drain(services)
                 for task in tasks:
@@ -171,7 +171,7 @@ class Worker:
 
     async def _drain(self, services: asyncio.Task[None] | None) -> DrainedWith:
         """In order, each step bounded: what is not claimed, what runs, what leads, what is acknowledged."""
-        log.info("draining: %d attempts run, limit %s", len(self._running), self._options.drain)
+        log.info("draining: %d attempts run, limit %g s", len(self._running), self._options.drain.total_seconds())
         await self._consumer.stop_consuming()
         await self._claims.stop()
         await self._hand_back(self._inbox.take(len(self._inbox)))

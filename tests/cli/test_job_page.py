@@ -308,3 +308,21 @@ def _read(terminal: int) -> bytes:
         return os.read(terminal, 4096)
     except OSError:  # Linux says that the other end is closed in this way
         return b""
+
+
+def test_bar__of_an_expired_attempt_holds_no_lease_after_its_end() -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def at(seconds: int) -> str:
+        return (start + timedelta(seconds=seconds)).isoformat()
+
+    attempt = {
+        "claimed_at": at(0),
+        "lease": {"last_until": at(4)},
+        "closed": {"at": at(9), "as": "timed_out"},
+        "report": None,
+        "late": False,
+    }
+    axis = bars.Axis(start, start + timedelta(seconds=9), 10)
+
+    assert bars.bar(attempt, axis, start, bars.PLAIN) == "=====....x"

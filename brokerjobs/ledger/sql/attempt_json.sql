@@ -7,7 +7,8 @@ create or replace function attempt_json(a attempt, s job_state) returns jsonb la
     'claimed_at', rfc3339(a.claimed_at), 'started_at', rfc3339(a.started_at), 'observed_started_at', rfc3339(a.observed_started_at),
     'lease', jsonb_build_object('first_until', rfc3339(a.lease_first_until),
       'last_until', rfc3339(case when s.state = 'running' and s.attempt_id = a.id then s.lease_until else a.lease_last_until end),
-      'renewals', a.renewals, 'smallest_margin_seconds', extract(epoch from a.smallest_margin),
+      -- Null until a report or an acknowledgement has told them.
+      'renewals', case when a.renewals > 0 or a.reported_at is not null and a.lease_last_until = a.lease_first_until then a.renewals end, 'smallest_margin_seconds', extract(epoch from a.smallest_margin),
       'longest_round_trip_seconds', extract(epoch from a.longest_round_trip)),
     'closed', case when a.closed_at is not null then jsonb_build_object(
       'at', rfc3339(a.closed_at), 'as', a.closed_as, 'by', a.closed_by, 'why', a.closed_why) end,
