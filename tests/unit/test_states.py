@@ -87,7 +87,7 @@ def test_verdicts__are_those_that_sql_returns() -> None:
         "ReportVerdict": "accepted recorded rejected already_reported locked",
         "RejectReason": (
             "newer_attempt resource_taken job_succeeded job_failed job_cancelled deadline released decided "
-            "unknown_attempt unknown_job"
+            "unknown_attempt unknown_job already_reported"
         ),
     }
 
