@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, LiteralString, Protocol, TypeVar, cast
 
 import psycopg
@@ -43,8 +43,8 @@ _REFUSED = (
     psycopg.DataError,
     psycopg.IntegrityError,
     UnicodeEncodeError,  # half a character: the driver cannot even send it
-    # Class 54: a value too deep or too large for the server, which asking again does not change. To the driver these are
-    # OperationalErrors, like a server that is away.
+    # Class 54: a value too deep or too large for the server, which asking again does not change. To the driver these
+    # are OperationalErrors, like a server that is away.
     pg.ProgramLimitExceeded,
     pg.StatementTooComplex,
 )
@@ -155,7 +155,7 @@ class Fetch(Protocol):
 class ConnectOptions:
     """How connections are made; `prepare` off for PgBouncer before 1.21 in transaction mode."""
 
-    url: str
+    url: str = field(repr=False)  # it has a password
     prepare: bool = True
     application: str = "brokerjobs"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class WorkerOptions:
     """Options of one worker process; every default is that of config/brokerjobs.toml."""
 
-    database_url: str
-    broker_url: str
+    database_url: str = field(repr=False)
+    broker_url: str = field(repr=False)
     concurrency: int = 20
     threads: int = 8
     deliveries: int = 40
