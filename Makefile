@@ -14,6 +14,7 @@ setup: $(ready) ## create .venv with everything that is needed to run, test and 
 
 # Repeated only when the lock or the package's description changes.
 $(ready): requirements.txt pyproject.toml
+	@echo 'installing into .venv what requirements.txt locks; the first time this takes a minute or more' >&2
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

@@ -79,7 +79,9 @@ class Runner:
 
     def _settle(self, attempt: Attempt) -> None:
         """Acknowledges, once: what may outlast the broker's patience was acknowledged when it was claimed."""
-        if not attempt.acked_on_claim:
+        if attempt.acked_on_claim:
+            self._settlement.ended(attempt)
+        else:
             self._settlement.ack(attempt.delivery, attempt)
 
     async def _refuse(self, attempt: Attempt, error: InvalidPayload) -> None:

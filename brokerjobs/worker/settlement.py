@@ -36,6 +36,11 @@ class Settlement:
             asyncio.get_running_loop().call_soon(self.flush)
         self._due.append((delivery, attempt))
 
+    def ended(self, attempt: Attempt) -> None:
+        """Tells how the lease of an attempt fared that was acknowledged when it was claimed."""
+        self._sent.append(calls.SentAck(attempt.holding.attempt_id, datetime.now(UTC), attempt.lease_figures()))
+        self._some_sent.set()
+
     def flush(self) -> None:
         """Sends what is due now."""
         due, self._due = self._due, []

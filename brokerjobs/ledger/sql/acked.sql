@@ -9,11 +9,12 @@ language plpgsql volatile security definer set search_path = brokerjobs, pg_temp
 begin
   perform set_config('synchronous_commit', 'off', true);
   for i in 1 .. cardinality(p_attempts) loop
-    update attempt a set ack_sent_at = p_sent_at[i],
+    update attempt a set ack_sent_at = coalesce(a.ack_sent_at, p_sent_at[i]),
         started_at = coalesce(a.started_at, case when p_started_at[i] is not null then clock() end),
         observed_started_at = coalesce(a.observed_started_at, p_started_at[i]), renewals = greatest(a.renewals, p_renewals[i]),
         smallest_margin = coalesce(a.smallest_margin, make_interval(secs => p_margins[i])),
         longest_round_trip = coalesce(a.longest_round_trip, make_interval(secs => p_round_trips[i]))
-      where a.id = (select x.id from attempt x where x.id = p_attempts[i] and x.ack_sent_at is null for no key update skip locked);
+      where a.id = (select x.id from attempt x where x.id = p_attempts[i]
+          and (x.ack_sent_at is null or x.renewals < p_renewals[i]) for no key update skip locked);
   end loop;
 end $$;
