@@ -95,6 +95,8 @@ class ModelJob:
             return "lost"
         if self.started:
             return "started"
+        if self._lease_is_over():
+            return "lost"
         if self.cancelled:
             return "cancel_requested"
         self.started = True

@@ -168,6 +168,18 @@ def test_start__is_kept_and_repeated_and_refused_after_a_cancel(ledger: Ledger) 
     assert ledger.rows.attempt(first.attempt_id).shown == "active"
 
 
+def test_start__after_the_lease_ran_out_is_lost_so_that_the_job_is_retried(ledger: Ledger) -> None:
+    """Nobody has given the attempt up yet, but its handler must not begin: it would end in review."""
+    late, begun = ledger.worker.take(ledger.submit("once")), ledger.worker.take(ledger.submit("once"))
+    ledger.worker.start(begun)
+    ledger.clock.advance(30)
+
+    assert ledger.worker.start(late) == "lost"
+    assert ledger.worker.start(begun) == "started"  # asked again: the handler is running
+    expired = ledger.coordinator.expire()
+    assert (expired[late.job_id].state, expired[begun.job_id].state) == ("queued", "review")
+
+
 def test_start__of_one_attempt_says_nothing_about_the_next(ledger: Ledger) -> None:
     ledger.declare("once", repeatable=False, first_delay=timedelta(0))
     job = ledger.submit("once")
@@ -195,6 +207,14 @@ def test_renew__records_the_observed_start_once(ledger: Ledger) -> None:
     ledger.clock.advance(1)
     ledger.worker.renew(holding, ledger.clock.now)
     assert ledger.rows.attempt(holding.attempt_id).observed_started_at == observed
+
+
+def test_renew__after_the_lease_ran_out_is_lost_even_if_nobody_gave_it_up(ledger: Ledger) -> None:
+    holding = ledger.worker.take(ledger.submit())
+    ledger.clock.advance(30)
+
+    assert ledger.worker.renew(holding).verdict == "lost"
+    assert ledger.worker.complete(holding).verdict == "accepted"  # the result is not refused
 
 
 def test_renew__says_that_a_cancel_is_wanted_and_keeps_the_lease(ledger: Ledger) -> None:

@@ -115,6 +115,20 @@ def test_decide__sends_a_job_where_the_table_says(ledger: Ledger, ending: str) -
     assert not wrong
 
 
+def test_decide__says_why_a_review_was_opened(ledger: Ledger) -> None:
+    """Recorded facts only: a repeatable job comes to review because its handler said so, not because it had started."""
+    said, raised, lost = (ledger.worker.take(ledger.submit(kind)) for kind in ("work", "once", "once"))
+    ledger.worker.start(raised)
+    ledger.worker.start(lost)
+    ledger.worker.fail(said, {**TEMPORARY, "class": "unsafe"})
+    ledger.worker.fail(raised, {**TEMPORARY, "class": "unsafe", "classified": False})
+    ledger.lose(lost)
+
+    causes = [ledger.rows.reviews(holding.job_id)[0].cause for holding in (said, raised, lost)]
+    started = "the attempt had started, its outcome is unknown and it is not repeatable"
+    assert causes == ["the handler said that its outcome is unknown", started, started]
+
+
 def test_decide__ends_a_lost_last_attempt_one_lease_later(ledger: Ledger) -> None:
     ledger.declare("work", attempts=2)
     job = ledger.submit()

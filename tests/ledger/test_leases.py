@@ -177,6 +177,7 @@ def test_leases__are_spared_after_the_server_started(own_ledger: Ledger) -> None
     own_ledger.declare("work", lease=timedelta(days=1))
     holding = own_ledger.worker.take(own_ledger.submit())
     own_ledger.clock.set(datetime.now(UTC))
+    own_ledger.owner.execute("update brokerjobs.service set gap_ended_at = gap_ended_at - interval '10 days'")
     own_ledger.owner.execute("update brokerjobs.job_state set lease_until = brokerjobs.clock() - interval '1 hour'")
 
     assert _gives_up(own_ledger, holding.job_id, by_claim=False) is False

@@ -63,6 +63,7 @@ class OneJob(RuleBasedStateMachine):
         self.model = ModelJob(ModelTerms(repeatable, attempts, elapsed, 0 if elapsed == 40 else 4, 600, deadline))
         self.ids: list[UUID] = []
         self.holdings: dict[int, Holding] = {}
+        self.claim_anew()
 
     def _since(self, at: datetime | None) -> float | None:
         return None if at is None else (at - self.epoch).total_seconds()
@@ -186,7 +187,7 @@ def test_random_sequences__answer_as_the_model_does(own_ledger: Ledger) -> None:
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=60,
+            max_examples=80,
             stateful_step_count=30,
             deadline=None,
             derandomize=False,

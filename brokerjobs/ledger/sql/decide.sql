@@ -14,7 +14,8 @@ declare
 begin
   if p_ended <> 'waiting' and (v_class = 'unsafe' or (not j.repeatable and s.started and not v_classified)) then
     d.state := 'review';
-    d.reason := 'the attempt had started, its outcome is unknown and it is not repeatable';
+    d.reason := case when v_class = 'unsafe' and v_classified then 'the handler said that its outcome is unknown'
+      else 'the attempt had started, its outcome is unknown and it is not repeatable' end;
     return d;
   end if;
   if s.cancel is not null then

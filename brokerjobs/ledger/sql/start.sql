@@ -22,6 +22,8 @@ begin
       verdict := 'lost';
     elsif s.started then
       verdict := 'started';
+    elsif s.lease_until <= t and lease_is_over(s, (select x.lease from job x where x.id = s.job_id), t) then
+      verdict := 'lost';  -- the next tick of the reaper, or a claim, gives it up, and the job is retried
     elsif s.cancel is not null then
       verdict := 'cancel_requested';
     else
