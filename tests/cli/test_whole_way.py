@@ -17,9 +17,7 @@ def test_job__is_submitted_run_and_shown(brokerjobs: Command, database: Database
 
     with (
         brokerjobs.running("coordinator", said="is up", env=as_coordinator) as coordinator,
-        brokerjobs.running(
-            "worker", shop, "--no-coordinator", "--name", "w-1", said="consumes", env=as_worker
-        ) as worker,
+        brokerjobs.running("worker", shop, "--no-coordinator", "--name", "w-1", said="is up", env=as_worker) as worker,
     ):
         submitted = brokerjobs.process(
             "submit", f"{namespace}/add", '{"cents": 41}', "--key", "k-1", "--wait", "--timeout", "20s", "-o", "json"

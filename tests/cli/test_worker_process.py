@@ -61,7 +61,7 @@ def test_worker__ends_with_0_at_sigterm_and_at_ctrl_c(ready: Command, database: 
     args = ("worker", shop, "--no-coordinator", "--database-url", database.worker_url)
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        with ready.running(*args, said="consumes") as worker:
+        with ready.running(*args, said="is up") as worker:
             worker.process.send_signal(number)
             assert worker.process.wait(20) == 0, worker.log()
         assert [line for line in worker.log().splitlines() if not LINE.fullmatch(line)] == []
@@ -76,7 +76,7 @@ def test_worker__says_by_its_exit_code_what_it_left_behind(
     coordinator = ("coordinator", "--database-url", database.coordinator_url)
     worker = ("worker", slow.target, "--no-coordinator", "--drain", "100ms", "--database-url", database.worker_url)
 
-    with brokerjobs.running(*coordinator, said="is up"), brokerjobs.running(*worker, said="consumes") as running:
+    with brokerjobs.running(*coordinator, said="is up"), brokerjobs.running(*worker, said="is up") as running:
         eventually_sync(lambda: state_of(brokerjobs, job) == "running", 20)
         ended = running.terminated()
 
@@ -95,7 +95,7 @@ def test_worker__that_handles_nothing_is_exit_code_3(ready: Command, database: D
 
 def test_log_level__decides_what_is_said(ready: Command, database: Database, shop: str) -> None:
     args = ("worker", shop, "--no-coordinator", "--database-url", database.worker_url)
-    with ready.running(*args, said="consumes") as worker:
+    with ready.running(*args, said="is up") as worker:
         drained(worker)
     assert "draining" in worker.log()
 
@@ -150,3 +150,13 @@ def test_log_line__is_one_whatever_it_says() -> None:
     assert LINE.fullmatch(line), line
     assert "first\\nsecond \\x1b[2J amqp://u:***@h/" in line
     assert re.search(r"\| ZeroDivisionError: .* \(test_worker_process\.py:\d+\)$", line)
+
+
+def test_wait__that_is_interrupted_ends_with_130_and_has_said_the_job(ready: Command, namespace: str) -> None:
+    with ready.running("submit", f"{namespace}/add", "1", "--wait", said="waiting for job") as waiting:
+        waiting.process.send_signal(signal.SIGINT)
+        assert waiting.process.wait(20) == 130
+
+    job = waiting.log().split("waiting for job ")[1].split()[0]
+    assert "Traceback" not in waiting.log()
+    assert state_of(ready, job) == "queued"
