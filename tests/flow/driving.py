@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from brokerjobs.app import App
+    from brokerjobs.broker.topology import QueueType
     from brokerjobs.job_type import JobType
     from tests.databases import Database
 
@@ -133,14 +134,16 @@ class Flow:
 
 
 @asynccontextmanager
-async def flow(app: App, database: Database, broker_url: str) -> AsyncGenerator[Flow]:
+async def flow(
+    app: App, database: Database, broker_url: str, *, queue_type: QueueType = "quorum"
+) -> AsyncGenerator[Flow]:
     """Registers the app's types and declares its routes, as `brokerjobs setup` does."""
     types: Sequence[JobType[Any, Any]] = list(app.types.values())
     setup = LedgerConnection(ConnectOptions(database.owner_url))
     setup.fetch(calls.register_types(app.namespace, [t.as_data() for t in types], change=True))
     setup.close()
     routes = frozenset(route_name(app.namespace, t.terms.queue) for t in types)
-    await declare(broker_url, Topology(frozenset({app.namespace}), routes))
+    await declare(broker_url, Topology(frozenset({app.namespace}), routes, queue_type))
     publisher = Publisher(broker_url)
     made = Flow(
         app, database, broker_url, publisher, WorkerOptions(database_url=database.worker_url, broker_url=broker_url)

@@ -21,6 +21,7 @@ from tests.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
+    from brokerjobs.broker.topology import QueueType
     from brokerjobs.job_type import JobType
     from tests.databases import Database
 
@@ -127,7 +128,9 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(database: Database, namespace: str, broker_url: str, folder: Path) -> AsyncGenerator[Stage]:
+async def stage(
+    database: Database, namespace: str, broker_url: str, folder: Path, *, queue_type: QueueType = "quorum"
+) -> AsyncGenerator[Stage]:
     """Registers the scripted application under a namespace of the test's own."""
     app = App(namespace)
     types: dict[str, Any] = {}
@@ -139,5 +142,5 @@ async def stage(database: Database, namespace: str, broker_url: str, folder: Pat
     async with await psycopg.AsyncConnection.connect(database.admin_url, autocommit=True) as connection:
         await connection.execute("create table effects (job_id uuid, fencing_number bigint)")
         await connection.execute("grant insert, select on effects to public")
-    async with flow(app, database, broker_url) as made:
+    async with flow(app, database, broker_url, queue_type=queue_type) as made:
         yield Stage(made, folder, types["repeatable"], types["once"])

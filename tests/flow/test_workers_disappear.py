@@ -14,6 +14,7 @@ from tests.waiting import eventually
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from brokerjobs.broker.topology import QueueType
     from tests.databases import Database
 
 
@@ -178,8 +179,9 @@ async def test_stopped_inside_its_fenced_transaction__stalls_nobody_and_writes_n
     assert await on.effects() == []
 
 
-async def test_case_11__a_job_that_kills_its_process_runs_out(at: Place) -> None:
-    async with stage(*at) as on:
+@pytest.mark.parametrize("queue_type", ["quorum", "classic"])
+async def test_case_11__a_job_that_kills_its_process_runs_out(at: Place, queue_type: QueueType) -> None:
+    async with stage(*at, queue_type=queue_type) as on:
         poison = await on.made.submit(on.repeatable, ["line:ran", "kill"])
         async with coordinating(on.made):
             for life in range(3):
