@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from brokerjobs.broker import names, removal, topology
 from brokerjobs.cli import options
 from brokerjobs.cli.failures import Refused, UsageError
-from brokerjobs.ledger import calls, operations, schema
+from brokerjobs.ledger import operations, schema, services
 from brokerjobs.ledger.database import ConnectOptions, LedgerConnection
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def carry_out(plan: Plan, told: Told) -> None:
     try:
         _register(ledger, plan.app, told)
         asyncio.run(_declare(plan.settings.need_broker_url(), wanted, removed))
-        ledger.fetch(calls.routes_declared(sorted(wanted.routes)))
+        ledger.fetch(services.routes_declared(sorted(wanted.routes)))
         told.tell("routes", sorted(wanted.routes), f"declared at the broker: {', '.join(sorted(wanted.routes))}")
         _ring_again(ledger, [queue for queue in removed if queue in wanted.routes], told)
     finally:
@@ -128,7 +128,7 @@ def _register(ledger: LedgerConnection, app: App, told: Told) -> None:
     types = [one.as_data() for one in app.types.values()]
     data: list[dict[str, Any]] = []
     lines: list[str] = []
-    for row in ledger.fetch(calls.register_types(app.namespace, types, change=True)):
+    for row in ledger.fetch(services.register_types(app.namespace, types, change=True)):
         was, wanted = row.was or {}, row.wanted or {}
         changes = {key: {"was": was.get(key), "now": value} for key, value in sorted(wanted.items())}
         data.append({"name": row.name, "verdict": row.verdict, "changes": changes})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -25,10 +26,11 @@ from brokerjobs.errors import (
 )
 from brokerjobs.job_type import PAYLOAD_LIMIT, JobType, Submission
 from brokerjobs.ledger import inquiries, records
-from brokerjobs.ledger.database import DataRefused, LedgerConnection
+from brokerjobs.ledger.database import ConnectOptions, DataRefused, LedgerConnection
 from brokerjobs.rules.states import FINISHED, JobState
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from datetime import timedelta
     from uuid import UUID
 
@@ -58,6 +60,16 @@ class Made:
 
     job_id: UUID
     existing: dict[str, str] | None
+
+
+@contextmanager
+def ledger_at(url: str) -> Generator[LedgerConnection]:
+    """A connection to the ledger, made when it is first used."""
+    ledger = LedgerConnection(ConnectOptions(url, application="brokerjobs submit"))
+    try:
+        yield ledger
+    finally:
+        ledger.close()
 
 
 def unchecked_type(namespace: str, name: str) -> AnyJobType:

@@ -59,39 +59,39 @@ def submit(
 
     With --wait the exit code is 8 if the job failed, was cancelled or stands in review, 124 if it had not ended yet.
     """
-    settings = options.settings_of({"app": app, "database_url": database_url})
     from brokerjobs.cli import payloads, submission  # noqa: PLC0415  # slow: pydantic and the drivers
     from brokerjobs.job_type import Submission  # noqa: PLC0415  # ditto
-    from brokerjobs.ledger.database import ConnectOptions, LedgerConnection  # noqa: PLC0415  # ditto
 
-    declared = _declared(settings.app, *options.type_of(job_type, namespace))
+    settings = options.settings_of({"app": app, "database_url": database_url})
+    declared = _declared(settings.app, *options.type_of(job_type, namespace), asked_for=app is not None)
     limit = moments.span_of(timeout, "--timeout") if wait else None
-    asked = Submission(
-        payloads.text_of(payload),
-        key=key,
-        tags=options.tags_of(tag),
-        not_before=moments.moment_of(at, "--at"),
-        deadline=moments.moment_of(deadline, "--deadline"),
-    )
     order = submission.Order(
         job_type=declared or submission.unchecked_type(*_named(job_type, namespace)),
         checked=declared is not None,
-        submission=asked,
+        submission=Submission(
+            payloads.text_of(payload),
+            key=key,
+            tags=options.tags_of(tag),
+            not_before=moments.moment_of(at, "--at"),
+            deadline=moments.moment_of(deadline, "--deadline"),
+        ),
         submitted_by=options.who(by),
     )
-    ledger = LedgerConnection(ConnectOptions(settings.need_database_url(), application="brokerjobs submit"))
-    try:
+    with submission.ledger_at(settings.need_database_url()) as ledger:
         _carry_out(ledger, order, limit, as_json=output_format is output.Format.JSON)
-    finally:
-        ledger.close()
 
 
-def _declared(target: str | None, namespace: str | None, name: str) -> JobType[Any, Any] | None:
-    """The job type that the application declares, None without an application; raises UsageError."""
+def _declared(target: str | None, namespace: str | None, name: str, *, asked_for: bool) -> JobType[Any, Any] | None:
+    """The job type that the application declares; raises UsageError.
+
+    None without an application, and for another namespace than that of an application that nobody `asked_for`.
+    """
     if target is None:
         return None
     app = apps.load(target)
     if namespace not in {None, app.namespace}:
+        if not asked_for:
+            return None
         message = f"{target} is the application of namespace {app.namespace!r}, not of {namespace!r}"
         raise UsageError(message, hint="name the application of that namespace with --app, or leave the namespace out")
     if name not in app.types:

@@ -5,36 +5,44 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn, TypeAlias
 
 import typer
 
 from brokerjobs.cli import apps, failures, logs, options
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_Concurrency: TypeAlias = Annotated[
+    int | None, typer.Option(show_default=False, help="How many async handlers run at once. [20]")
+]
+_Threads: TypeAlias = Annotated[
+    int | None, typer.Option(show_default=False, help="How many sync handlers run at once. [8]")
+]
+_Prefetch: TypeAlias = Annotated[
+    int | None, typer.Option(show_default=False, help="Deliveries held at once. [2 x concurrency]")
+]
+_Name: TypeAlias = Annotated[str | None, typer.Option(show_default=False, help="The worker's name. [host:pid]")]
+_Drain: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", show_default=False, help="How long attempts may go on after SIGTERM. [25s]"),
+]
+_Coordinator: TypeAlias = Annotated[
+    bool | None,
+    typer.Option("--coordinator/--no-coordinator", show_default=False, help="Run the services of time too. [yes]"),
+]
+
 
 def worker(
     application: options.Application = None,
     *,
-    concurrency: Annotated[
-        int | None, typer.Option(show_default=False, help="How many async handlers run at once. [20]")
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option(show_default=False, help="How many sync handlers run at once. [8]")
-    ] = None,
-    prefetch: Annotated[
-        int | None, typer.Option(show_default=False, help="Deliveries held at once. [2 x concurrency]")
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(show_default=False, help="The worker's name in records. [host:pid]")
-    ] = None,
-    drain: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", show_default=False, help="How long attempts may go on after SIGTERM. [25s]"),
-    ] = None,
-    coordinator: Annotated[
-        bool | None,
-        typer.Option("--coordinator/--no-coordinator", show_default=False, help="Run the services of time too. [yes]"),
-    ] = None,
+    concurrency: _Concurrency = None,
+    threads: _Threads = None,
+    prefetch: _Prefetch = None,
+    name: _Name = None,
+    drain: _Drain = None,
+    coordinator: _Coordinator = None,
     database_url: options.DatabaseUrl = None,
     broker_url: options.BrokerUrl = None,
     log_level: logs.LogLevel = logs.Level.INFO,
@@ -44,20 +52,23 @@ def worker(
     Ends with 0 if everything was reported, 10 if something was given back at the limit, 11 if something is left to
     its lease.  A second SIGTERM goes straight to the limit.
     """
+    flags = {
+        "app": application,
+        "database_url": database_url,
+        "broker_url": broker_url,
+        "worker.concurrency": concurrency,
+        "worker.threads": threads,
+        "worker.prefetch": prefetch,
+        "worker.name": name,
+        "worker.drain": drain,
+        "worker.coordinator": coordinator,
+    }
+    _run(flags, log_level)
+
+
+def _run(flags: Mapping[str, object], log_level: logs.Level) -> NoReturn:
     logs.set_up(log_level)
-    settings = options.settings_of(
-        {
-            "app": application,
-            "database_url": database_url,
-            "broker_url": broker_url,
-            "worker.concurrency": concurrency,
-            "worker.threads": threads,
-            "worker.prefetch": prefetch,
-            "worker.name": name,
-            "worker.drain": drain,
-            "worker.coordinator": coordinator,
-        }
-    )
+    settings = options.settings_of(flags)
     app = apps.load(settings.need_app())
     from brokerjobs import wiring  # noqa: PLC0415  # slow: the drivers of both servers
 

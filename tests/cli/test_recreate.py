@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from brokerjobs.broker import names, removal
-from brokerjobs.ledger import calls
+from brokerjobs.ledger import services
 from brokerjobs.ledger.database import ConnectOptions, LedgerConnection
 
 if TYPE_CHECKING:
@@ -76,10 +76,10 @@ def test_recreate__of_what_is_no_queue_of_the_application_is_usage(
     ready("setup", "--recreate", "sums", env=as_owner).fails(2, "needs the application")
 
 
-def _outbox(database: Database, namespace: str) -> list[calls.Taken]:
+def _outbox(database: Database, namespace: str) -> list[services.Taken]:
     coordinator = LedgerConnection(ConnectOptions(database.coordinator_url))
     try:
-        return [row for row in coordinator.fetch(calls.outbox_take("0", 100)) if row.namespace == namespace]
+        return [row for row in coordinator.fetch(services.outbox_take("0", 100)) if row.namespace == namespace]
     finally:
         coordinator.close()
 
@@ -88,7 +88,7 @@ def _mark_as_rung(database: Database, namespace: str) -> None:
     coordinator = LedgerConnection(ConnectOptions(database.coordinator_url))
     try:
         coordinator.fetch(
-            calls.outbox_done([row.ticket for row in _outbox(database, namespace) if row.ticket is not None])
+            services.outbox_done([row.ticket for row in _outbox(database, namespace) if row.ticket is not None])
         )
     finally:
         coordinator.close()

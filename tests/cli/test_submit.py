@@ -183,6 +183,7 @@ def test_unknown_type__names_the_next_command(ready: Command, shop: str, namespa
 
     ready("submit", "nothing", "1", "--app", shop).fails(2, "it declares: add, refuse, unclear")
     ready("submit", "other/add", "1", "--app", shop).fails(2, f"of namespace {namespace!r}")
+    ready("submit", "other/add", "1", env={"BROKERJOBS_APP": shop}).fails(7, "of namespace 'other'")
 
 
 def test_wait__ends_with_124_in_time_and_the_job_goes_on(brokerjobs: Command, ledger: Ledger) -> None:
