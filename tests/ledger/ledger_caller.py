@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 from psycopg.rows import args_row
 from uuid_utils.compat import uuid7
 
-from brokerjobs.ledger import calls, inquiries, ticks
+from brokerjobs.ledger import calls, inquiries, services, ticks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -159,24 +159,24 @@ class Caller:
 
     # A coordinator's.
 
-    def expire(self, limit: int = 1000) -> dict[UUID, calls.Expired]:
+    def expire(self, limit: int = 1000) -> dict[UUID, services.Expired]:
         """Gives up attempts whose lease is over; by job."""
-        return {row.job_id: row for row in self.fetch(calls.expire(self.process, limit))}
+        return {row.job_id: row for row in self.fetch(services.expire(self.process, limit))}
 
     def due(self, limit: int = 1000) -> dict[UUID, str]:
         """Ends the waiting of jobs that are due; the state of each by job."""
-        return {row.job_id: row.state for row in self.fetch(calls.due(limit))}
+        return {row.job_id: row.state for row in self.fetch(services.due(limit))}
 
-    def outbox_take(self, mark: str = "0", limit: int = 1000) -> tuple[list[calls.Taken], str]:
+    def outbox_take(self, mark: str = "0", limit: int = 1000) -> tuple[list[services.Taken], str]:
         """Takes messages from the outbox; with the mark for the next scan."""
-        *messages, last = self.fetch(calls.outbox_take(mark, limit))
+        *messages, last = self.fetch(services.outbox_take(mark, limit))
         assert last.kind == "mark"
         assert last.mark is not None
         return messages, last.mark
 
     def outbox_done(self, *tickets: UUID) -> None:
         """Marks messages as published."""
-        self.fetch(calls.outbox_done(tickets))
+        self.fetch(services.outbox_done(tickets))
 
     def outbox_refused(self, *tickets: UUID) -> None:
         """Gives back messages that the broker refused."""
@@ -184,7 +184,7 @@ class Caller:
 
     def lead(self, service: str, seconds: float = 4) -> bool:
         """Takes or keeps the lead."""
-        return self.fetch(calls.lead(service, self.process, seconds))[0].leading
+        return self.fetch(services.lead(service, self.process, seconds))[0].leading
 
     # A producer's.
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import psycopg
 
-from brokerjobs.ledger import calls, inquiries
+from brokerjobs.ledger import inquiries, services
 from brokerjobs.rules.retries import RetryPolicy
 from brokerjobs.rules.terms import Terms
 from tests.ledger.ledger_caller import Caller, Place, new_job
@@ -84,14 +84,14 @@ class Ledger:
         self._opened.append((kind, connection))
         return Caller(connection, self.place, self.clock)
 
-    def declare(self, name: str, *, change: bool = True, **terms: Any) -> calls.Registered:
+    def declare(self, name: str, *, change: bool = True, **terms: Any) -> services.Registered:
         """Registers a job type; terms as in `Terms`, those of the retry policy beside them."""
         retry = {key: terms.pop(key) for key in list(terms) if key in RetryPolicy.__dataclass_fields__}
         terms.setdefault("repeatable", True)
         wanted = Terms(**terms, retry=RetryPolicy(**retry))
         data = {"name": name, **wanted.as_data(), "fingerprint": "f" * 64}
         caller = self.setting_up if change else self.worker
-        return caller.fetch(calls.register_types(self.place.namespace, [data], change=change))[0]
+        return caller.fetch(services.register_types(self.place.namespace, [data], change=change))[0]
 
     def submit(
         self,
@@ -124,7 +124,7 @@ class Ledger:
         )
         return (by or self.producer).fetch(inquiries.submit(batch))
 
-    def lose(self, holding: Holding) -> calls.Expired:
+    def lose(self, holding: Holding) -> services.Expired:
         """Lets the lease of a running attempt run out and has it given up."""
         state = self.rows.state(holding.job_id)
         assert state.lease_until is not None

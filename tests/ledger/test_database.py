@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from brokerjobs.errors import ConfigurationError, LedgerUnavailable, PermissionDenied, SchemaMismatch
-from brokerjobs.ledger import calls
+from brokerjobs.ledger import calls, services
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions, LedgerConnection
 from tests.databases import replaced
 
@@ -40,7 +40,7 @@ def test_fetch__without_a_ledger_names_set_up(blank_database: Database) -> None:
     connection = LedgerConnection(ConnectOptions(blank_database.worker_url))
 
     with pytest.raises(SchemaMismatch) as refused:
-        connection.fetch(calls.schema_version())
+        connection.fetch(services.schema_version())
     connection.close()
     assert refused.value.command == "brokerjobs setup"
 
@@ -51,19 +51,19 @@ def test_fetch__with_a_wrong_password_names_the_login_and_not_the_password(datab
     connection = LedgerConnection(ConnectOptions(url))
 
     with pytest.raises((PermissionDenied, LedgerUnavailable), match="brokerjobs_test_worker") as refused:
-        connection.fetch(calls.schema_version())
+        connection.fetch(services.schema_version())
     assert "wrong-secret" not in str(refused.value)
 
 
 async def test_fetch__after_its_session_ended_raises_once_and_connects_again(database: Database) -> None:
     connection = AsyncLedgerConnection(ConnectOptions(database.worker_url, application="doomed"))
-    await connection.fetch(calls.schema_version())
+    await connection.fetch(services.schema_version())
     with psycopg.connect(database.admin_url, autocommit=True) as admin:
         admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'doomed'")
 
     with pytest.raises(LedgerUnavailable):
-        await connection.fetch(calls.schema_version())
-    assert len(await connection.fetch(calls.schema_version())) == 1
+        await connection.fetch(services.schema_version())
+    assert len(await connection.fetch(services.schema_version())) == 1
     await connection.close()
 
 
@@ -71,5 +71,5 @@ async def test_fetch__without_prepared_statements_answers_the_same(database: Dat
     """PgBouncer before 1.21 in transaction mode."""
     connection = AsyncLedgerConnection(ConnectOptions(database.worker_url, prepare=False))
     for _ in range(7):
-        assert len(await connection.fetch(calls.schema_version())) == 1
+        assert len(await connection.fetch(services.schema_version())) == 1
     await connection.close()

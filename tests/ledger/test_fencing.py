@@ -11,6 +11,9 @@ from uuid_utils.compat import uuid7
 from tests.ledger.invariants import violations
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
+    from tests.ledger.ledger_caller import Caller
     from tests.ledger.ledger_driver import Ledger
 
 DAY = 86_400_000
@@ -100,18 +103,21 @@ def test_generation__being_raised_by_another_answers_locked(ledger: Ledger) -> N
 
 
 def test_generation__is_raised_once_by_many_at_once(ledger: Ledger) -> None:
-    before = _generation(ledger)
-    ledger.owner.execute("update brokerjobs.meta set timeline = '00000000'")
-    callers, jobs = [ledger.open() for _ in range(6)], [ledger.submit() for _ in range(6)]
-
-    def claim(i: int) -> str:
-        while (verdict := callers[i].claim(jobs[i]).verdict) == "locked":
-            pass
-        return verdict
-
+    callers = [ledger.open() for _ in range(6)]
     with ThreadPoolExecutor(6) as threads:
-        assert set(threads.map(claim, range(6))) == {"granted"}
-    assert _generation(ledger) == before + 1
+        for _ in range(8):
+            before = _generation(ledger)
+            jobs = [ledger.submit() for _ in callers]
+            ledger.owner.execute("update brokerjobs.meta set timeline = '00000000'")
+
+            assert set(threads.map(_claim_until_answered, callers, jobs)) == {"granted"}
+            assert _generation(ledger) == before + 1
+
+
+def _claim_until_answered(caller: Caller, job: UUID) -> str:
+    while (verdict := caller.claim(job).verdict) == "locked":
+        pass
+    return verdict
 
 
 def test_new_generation__is_raised_by_hand_after_a_restore(ledger: Ledger) -> None:

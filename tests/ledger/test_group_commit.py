@@ -12,7 +12,7 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from brokerjobs.errors import LedgerUnavailable
-from brokerjobs.ledger import calls, schema
+from brokerjobs.ledger import calls, schema, services
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions, DataRefused
 from brokerjobs.ledger.group_commit import MAX_BYTES, GroupCommit
 from tests.databases import replaced
@@ -225,7 +225,7 @@ async def test_stopped_server__is_asked_again_until_it_is_back(postgres_factory:
         worker = Caller(psycopg.connect(urls["worker"], autocommit=True), place, clock)
         producer = Caller(psycopg.connect(urls["producer"], autocommit=True), place, clock)
         data = {"name": "work", **_TERMS, "fingerprint": None}
-        worker.fetch(calls.register_types("shop", [data], change=False))
+        worker.fetch(services.register_types("shop", [data], change=False))
         producer.sql("select brokerjobs.submit_v1('shop', 'work', '1', 'k')")
         ((job,),) = producer.sql("select job_id from brokerjobs.find('shop', 'work', 'k')")
         holding = worker.take(job)

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from brokerjobs.ledger import calls
+from brokerjobs.ledger import services
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -238,7 +238,7 @@ def test_lead__tells_gaps_from_a_change_of_holders(ticking: Ledger) -> None:
 
 def test_heartbeat__answers_who_leads_and_for_how_long(ticking: Ledger) -> None:
     ticking.clock.advance(1, ticking=False)
-    beat = calls.Heartbeat(
+    beat = services.Heartbeat(
         ticking.worker.process,
         "worker",
         ticking.place.namespace,
@@ -249,9 +249,9 @@ def test_heartbeat__answers_who_leads_and_for_how_long(ticking: Ledger) -> None:
         {},
     )
 
-    first = ticking.worker.fetch(calls.heartbeat(beat))
+    first = ticking.worker.fetch(services.heartbeat(beat))
     ticking.clock.advance(5, ticking=False)
-    second = ticking.worker.fetch(calls.heartbeat(beat))
+    second = ticking.worker.fetch(services.heartbeat(beat))
 
     assert [(leader.service, leader.holder, leader.seconds_left) for leader in first] == [
         ("reaper", ticking.coordinator.process.id, 3)

@@ -91,7 +91,6 @@ def test_pairs__do_not_wait_and_leave_a_sound_ledger(
 ) -> None:
     holder = _opened(terms, first)
     callers = {second: _opened(terms, second) for second in FUNCTIONS}
-    scenes: list[Scene] = []
     answers_alone = impatient
     for second, call in FUNCTIONS.items():
         if (ground.__name__, second) not in answers_alone:
@@ -116,8 +115,6 @@ def test_pairs__do_not_wait_and_leave_a_sound_ledger(
             again = call(callers[second], other)
             assert again not in {LOCKED, GAVE_UP}, (second, again)
             assert end == "commit" or again == alone, (second, again, alone)
-        scenes.append(scene)
+        assert violations(terms.owner, [scene.job]) == []
     for caller in (holder, *callers.values()):
         caller.sql("reset lock_timeout")
-
-    assert violations(terms.owner, [scene.job for scene in scenes]) == []
