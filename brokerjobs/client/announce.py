@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from brokerjobs.broker.protocol import PublishOutcome
 from brokerjobs.errors import BrokerjobsError
-from brokerjobs.ledger.calls import outbox_done
 from brokerjobs.ledger.group_commit import MAX_ROWS
+from brokerjobs.ledger.services import outbox_done
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from brokerjobs.broker.protocol import Publisher
     from brokerjobs.coordinator.routes import Declare
     from brokerjobs.coordinator.service import Service
-    from brokerjobs.ledger.calls import Leader, ProcessIdentity
+    from brokerjobs.ledger.calls import ProcessIdentity
     from brokerjobs.ledger.database import ConnectOptions
+    from brokerjobs.ledger.services import Leader
 
 _HAND_OVER_SECONDS: Final = 1.0
 

@@ -20,9 +20,10 @@ from brokerjobs.coordinator.coordinator import Coordinator
 from brokerjobs.coordinator.routes import declaring
 from brokerjobs.coordinator.service import Periods
 from brokerjobs.errors import LedgerUnavailable, PermissionDenied
-from brokerjobs.ledger import calls, schema
-from brokerjobs.ledger.calls import Heartbeat, ProcessIdentity
+from brokerjobs.ledger import schema, services
+from brokerjobs.ledger.calls import ProcessIdentity
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions
+from brokerjobs.ledger.services import Heartbeat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,7 +145,7 @@ class Pulse:
 
     async def check_schema(self) -> None:
         """Raise SchemaMismatch if the ledger's schema does not serve this code; LedgerUnavailable, PermissionDenied."""
-        for version in await self._ledger.fetch(calls.schema_version()):
+        for version in await self._ledger.fetch(services.schema_version()):
             schema.check(version.schema_version, version.oldest_code)
 
     async def run(self, coordinator: Coordinator) -> None:
@@ -162,7 +163,7 @@ class Pulse:
                     await self._beat("stopped")
         await self._ledger.close()
 
-    async def _beat(self, state: str) -> Sequence[calls.Leader]:
+    async def _beat(self, state: str) -> Sequence[services.Leader]:
         beat = Heartbeat(
             process=self._process,
             role="coordinator",
@@ -173,6 +174,6 @@ class Pulse:
             observed_at=datetime.now(UTC),
             detail={},
         )
-        leaders = await self._ledger.fetch(calls.heartbeat(beat))
+        leaders = await self._ledger.fetch(services.heartbeat(beat))
         self._began = True
         return leaders

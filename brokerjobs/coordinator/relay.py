@@ -15,7 +15,7 @@ from brokerjobs.broker import codec
 from brokerjobs.broker.protocol import PublishOutcome
 from brokerjobs.coordinator.service import LED_ELSEWHERE
 from brokerjobs.errors import BrokerUnavailable
-from brokerjobs.ledger import calls, ticks
+from brokerjobs.ledger import services, ticks
 from brokerjobs.rules import names
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Relay:
                 case PublishOutcome.UNKNOWN:
                     pass
         if confirmed:
-            await self._ledger.fetch(calls.outbox_done(confirmed))
+            await self._ledger.fetch(services.outbox_done(confirmed))
         if refused:
             await self._ledger.fetch(ticks.outbox_refused(list(refused)))
         return bool(confirmed or refused)

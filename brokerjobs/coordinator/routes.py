@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from brokerjobs.broker import topology
 from brokerjobs.coordinator.service import LED_ELSEWHERE
 from brokerjobs.errors import BrokerUnavailable, PermissionDenied, TopologyMismatch
-from brokerjobs.ledger import calls, ticks
+from brokerjobs.ledger import services, ticks
 from brokerjobs.rules import names
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from brokerjobs.coordinator.service import Periods
-    from brokerjobs.ledger.calls import Route
     from brokerjobs.ledger.database import AsyncLedgerConnection
+    from brokerjobs.ledger.services import Route
     from brokerjobs.ledger.ticks import Candidacy
 
     DeclareError: TypeAlias = TopologyMismatch | PermissionDenied
@@ -99,7 +99,7 @@ class Routes:
             raise BrokerUnavailable(str(denied[0]))
         declared = [route.name for route in wanted if route.name not in errors]
         if declared:
-            await self._ledger.fetch(calls.routes_declared(declared))
+            await self._ledger.fetch(services.routes_declared(declared))
             _log.info("declared %s", ", ".join(declared))
         self._note(errors, now)
 

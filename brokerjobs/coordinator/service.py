@@ -18,7 +18,8 @@ from brokerjobs.errors import BrokerUnavailable, LedgerUnavailable, PermissionDe
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from brokerjobs.ledger.calls import Leader, ProcessIdentity
+    from brokerjobs.ledger.calls import ProcessIdentity
+    from brokerjobs.ledger.services import Leader
 
 LED_ELSEWHERE: Final = timedelta.max
 """The delay of a service that another process leads: until nobody is heard to lead it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, LiteralString
+from typing import TYPE_CHECKING, Any
 
 from brokerjobs.ledger.database import Query
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 
-def _literal(values: Iterable[UUID | int | float | datetime | None]) -> str:
+def array_literal(values: Iterable[UUID | int | float | datetime | None]) -> str:
     """A PostgreSQL array literal of values that never need quoting.
 
     psycopg quotes and escapes every element of a list: half of the client's time of a claim (measured).
@@ -87,12 +87,12 @@ def claim(
             process.name,
             namespace,
             list(types),
-            _literal(r.job_id for r in requests),
-            _literal(r.attempt_id for r in requests),
+            array_literal(r.job_id for r in requests),
+            array_literal(r.attempt_id for r in requests),
             [r.route for r in requests],
-            _literal(r.ticket for r in requests),
+            array_literal(r.ticket for r in requests),
             [r.redelivered for r in requests],
-            _literal(r.delivered_at for r in requests),
+            array_literal(r.delivered_at for r in requests),
         ],
         Claimed,
     )
@@ -120,7 +120,7 @@ def start(holdings: Sequence[Holding], observed_at: Sequence[datetime]) -> Query
     """Commits the start of attempts before their handlers run."""
     return Query(
         "select * from brokerjobs.start(%s::uuid[], %s::uuid[], %s::bigint[], %s::timestamptz[])",
-        [*_columns(holdings), _literal(observed_at)],
+        [*_columns(holdings), array_literal(observed_at)],
         Verdict,
     )
 
@@ -139,7 +139,7 @@ def renew(holdings: Sequence[Holding], started_at: Sequence[datetime | None]) ->
     """Renews leases; `started_at` carries the observed start of an attempt once, then None."""
     return Query(
         "select * from brokerjobs.renew(%s::uuid[], %s::uuid[], %s::bigint[], %s::timestamptz[])",
-        [*_columns(holdings), _literal(started_at)],
+        [*_columns(holdings), array_literal(started_at)],
         Renewed,
     )
 
@@ -195,19 +195,19 @@ def _report_columns(reports: Sequence[Report]) -> list[Any]:
     return [
         *_columns([r.holding for r in reports]),
         [r.body for r in reports],
-        _literal(r.observed_at for r in reports),
-        _literal(r.started_at for r in reports),
-        _literal(r.renewals for r in reports),
-        _literal(r.smallest_margin_seconds for r in reports),
-        _literal(r.longest_round_trip_seconds for r in reports),
+        array_literal(r.observed_at for r in reports),
+        array_literal(r.started_at for r in reports),
+        array_literal(r.renewals for r in reports),
+        array_literal(r.smallest_margin_seconds for r in reports),
+        array_literal(r.longest_round_trip_seconds for r in reports),
     ]
 
 
 def _columns(holdings: Sequence[Holding]) -> list[Any]:
     return [
-        _literal(h.job_id for h in holdings),
-        _literal(h.attempt_id for h in holdings),
-        _literal(h.fencing_number for h in holdings),
+        array_literal(h.job_id for h in holdings),
+        array_literal(h.attempt_id for h in holdings),
+        array_literal(h.fencing_number for h in holdings),
     ]
 
 
@@ -247,13 +247,6 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
-    """The row of a function that returns a name."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
 class LeaseFigures:
     """How an attempt's lease fared, seconds by the worker's monotonic clock; `started_at` is its wall clock."""
 
@@ -278,12 +271,12 @@ def acked(sent: Sequence[SentAck]) -> Query[Nothing]:
         "select brokerjobs.acked(%s::uuid[], %s::timestamptz[], %s::timestamptz[], %s::integer[],"
         " %s::double precision[], %s::double precision[])",
         [
-            _literal(one.attempt_id for one in sent),
-            _literal(one.sent_at for one in sent),
-            _literal(one.lease.started_at for one in sent),
-            _literal(one.lease.renewals for one in sent),
-            _literal(one.lease.smallest_margin_seconds for one in sent),
-            _literal(one.lease.longest_round_trip_seconds for one in sent),
+            array_literal(one.attempt_id for one in sent),
+            array_literal(one.sent_at for one in sent),
+            array_literal(one.lease.started_at for one in sent),
+            array_literal(one.lease.renewals for one in sent),
+            array_literal(one.lease.smallest_margin_seconds for one in sent),
+            array_literal(one.lease.longest_round_trip_seconds for one in sent),
         ],
         Nothing,
     )
@@ -296,7 +289,7 @@ def ended_otherwise(holding: Holding, how: dict[str, Any]) -> Query[Nothing]:
 
 def hand_back(worker: str, job_ids: Sequence[UUID]) -> Query[Count]:
     """Gives unclaimed deliveries back: a new ring for each job that waits for one."""
-    return Query("select brokerjobs.hand_back(%s, %s::uuid[])", [worker, _literal(job_ids)], Count)
+    return Query("select brokerjobs.hand_back(%s, %s::uuid[])", [worker, array_literal(job_ids)], Count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,173 +310,3 @@ def quarantine(worker: str, message: Strange) -> Query[Nothing]:
         [worker, message.route, message.reason, message.ticket, message.job_id, message.digest],
         Nothing,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Expired:
-    """An attempt that was given up, and where its job went."""
-
-    job_id: UUID
-    attempt_id: UUID
-    state: str
-    until: datetime | None
-
-
-def expire(process: ProcessIdentity, limit: int) -> Query[Expired]:
-    """Gives up attempts whose lease is over."""
-    return Query("select * from brokerjobs.expire(%s, %s)", [process.name, limit], Expired)
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """A job whose waiting ended."""
-
-    job_id: UUID
-    state: str
-
-
-def due(limit: int) -> Query[Due]:
-    """Ends the waiting of jobs that are due, or past their deadline."""
-    return Query("select * from brokerjobs.due(%s)", [limit], Due)
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """A message to publish; the last row has kind `mark` and says where the next scan may start."""
-
-    kind: str
-    ticket: UUID | None
-    job_id: UUID | None
-    namespace: str | None
-    type: str | None
-    route: str | None
-    traceparent: str | None
-    body: str | None
-    mark: str | None
-
-
-def outbox_take(start_at: str, limit: int) -> Query[Taken]:
-    """Takes messages from the outbox; `start_at` is the mark of the last scan, "0" for all."""
-    return Query(
-        "select kind, ticket, job_id, namespace, type, route, traceparent, body, mark::text"
-        " from brokerjobs.outbox_take(%s::xid8, %s)",
-        [start_at, limit],
-        Taken,
-    )
-
-
-def outbox_done(tickets: Sequence[UUID]) -> Query[Nothing]:
-    """Marks messages whose publish was confirmed."""
-    return Query("select brokerjobs.outbox_done(%s::uuid[])", [_literal(tickets)], Nothing)
-
-
-def make_partitions(months_ahead: int) -> Query[Name]:
-    """Makes the event partitions that are missing; answers their names."""
-    return Query("select * from brokerjobs.make_partitions(%s)", [months_ahead], Name)
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """A route that must exist at the broker."""
-
-    name: str
-    namespace: str
-
-
-def routes_wanted() -> Query[Route]:
-    """Routes that are not yet declared."""
-    return Query("select * from brokerjobs.routes_wanted()", [], Route)
-
-
-def routes_declared(names: Sequence[str]) -> Query[Nothing]:
-    """Records that routes exist at the broker."""
-    return Query("select brokerjobs.routes_declared(%s::text[])", [list(names)], Nothing)
-
-
-@dataclass(frozen=True, slots=True)
-class Leads:
-    """Does this process lead the service now?"""
-
-    leading: bool
-
-
-def lead(service: str, process: ProcessIdentity, seconds: float) -> Query[Leads]:
-    """Takes or keeps the lead of a service; 0 seconds gives it up."""
-    return Query("select brokerjobs.lead(%s, %s, %s, %s)", [service, process.id, process.name, seconds], Leads)
-
-
-@dataclass(frozen=True, slots=True)
-class Leader:
-    """Who leads a service, and for how long yet (negative: nobody does)."""
-
-    service: str
-    holder: UUID
-    seconds_left: float
-
-
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
-    """What a process says of itself with each heartbeat."""
-
-    process: ProcessIdentity
-    role: str
-    namespace: str | None
-    types: Sequence[str]
-    routes: Sequence[str]
-    state: str
-    observed_at: datetime
-    detail: dict[str, Any]
-
-
-def heartbeat(beat: Heartbeat) -> Query[Leader]:
-    """Keeps a process in the list of the living; answers the leaders of the services."""
-    process = beat.process
-    return Query(
-        "select * from brokerjobs.heartbeat(%s, %s, %s, %s, %s, %s, %s::text[], %s::text[], %s, %s, %s::jsonb)",
-        [
-            process.id,
-            beat.role,
-            beat.namespace,
-            process.name,
-            process.host,
-            process.pid,
-            list(beat.types),
-            list(beat.routes),
-            beat.state,
-            beat.observed_at,
-            json.dumps(beat.detail),
-        ],
-        Leader,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """What registering a job type did: added | same | differs | changed."""
-
-    name: str
-    verdict: str
-    was: dict[str, Any] | None
-    wanted: dict[str, Any] | None
-
-
-def register_types(namespace: str, types: Sequence[dict[str, Any]], *, change: bool) -> Query[Registered]:
-    """Registers job types; only `change`, which is the owner's, changes the terms of known ones."""
-    if change:
-        sql: LiteralString = "select * from brokerjobs.change_types(%s, %s::jsonb)"
-    else:
-        sql = "select * from brokerjobs.register_types(%s, %s::jsonb)"
-    return Query(sql, [namespace, json.dumps(list(types))], Registered)
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaVersion:
-    """The ledger's schema and the oldest code that it serves."""
-
-    schema_version: int
-    oldest_code: int
-
-
-def schema_version() -> Query[SchemaVersion]:
-    """What schema the ledger has."""
-    return Query("select * from brokerjobs.schema_version()", [], SchemaVersion)

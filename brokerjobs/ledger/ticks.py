@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from brokerjobs.ledger.calls import Due, Expired, Nothing, ProcessIdentity, Route
+from brokerjobs.ledger.calls import Nothing, ProcessIdentity
 from brokerjobs.ledger.database import Query
+from brokerjobs.ledger.services import Due, Expired, Route
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

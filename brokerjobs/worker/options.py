@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from brokerjobs.job_type import JobType
-    from brokerjobs.ledger.calls import Leader, ProcessIdentity
+    from brokerjobs.ledger.calls import ProcessIdentity
+    from brokerjobs.ledger.services import Leader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from brokerjobs.broker.consumer import Consumer
 from brokerjobs.broker.names import route_name
 from brokerjobs.errors import ConfigurationError, LedgerUnavailable
-from brokerjobs.ledger import calls, schema
+from brokerjobs.ledger import calls, schema, services
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions, LedgerConnection
 from brokerjobs.ledger.lending import Lending
 from brokerjobs.rules.leases import check_renewal
@@ -131,10 +131,12 @@ class Worker:
 
     async def _register(self) -> None:
         """Checks the schema and registers what this worker handles."""
-        (version,) = await self._claiming.fetch(calls.schema_version())
+        (version,) = await self._claiming.fetch(services.schema_version())
         schema.check(version.schema_version, version.oldest_code)
         types = [job_type.as_data() for job_type in self._duty.types.values()]
-        for registered in await self._claiming.fetch(calls.register_types(self._duty.namespace, types, change=False)):
+        for registered in await self._claiming.fetch(
+            services.register_types(self._duty.namespace, types, change=False)
+        ):
             if registered.verdict == "differs":
                 log.warning(
                     "job type %r has other terms in the ledger: %s there, %s here; "
@@ -231,7 +233,7 @@ class Worker:
             "waiting": len(self._inbox),
             "loop_silent_seconds": round(loop_silent_seconds, 3),
         }
-        beat = calls.Heartbeat(
+        beat = services.Heartbeat(
             self._duty.process,
             "worker",
             self._duty.namespace,
@@ -241,7 +243,7 @@ class Worker:
             datetime.now(UTC),
             detail,
         )
-        leaders = connection.fetch(calls.heartbeat(beat))
+        leaders = connection.fetch(services.heartbeat(beat))
         if self._services is not None:
             asyncio.run_coroutine_threadsafe(_told(self._services, leaders), self._keeper.loop)
 
@@ -265,7 +267,7 @@ class Worker:
             self._keeping.close()
 
 
-async def _told(services: Services, leaders: Sequence[calls.Leader]) -> None:
+async def _told(services: Services, leaders: Sequence[services.Leader]) -> None:
     services.hear(leaders)
 
 

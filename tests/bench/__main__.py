@@ -30,7 +30,7 @@ from brokerjobs.broker.codec import doorbell
 from brokerjobs.broker.names import route_name
 from brokerjobs.broker.publisher import Publisher
 from brokerjobs.broker.topology import Topology, declare
-from brokerjobs.ledger import calls, inquiries, schema
+from brokerjobs.ledger import inquiries, schema, services
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions
 from brokerjobs.servers.postgres import PrivatePostgres
 from brokerjobs.servers.rabbitmq import PrivateRabbitMQ
@@ -95,7 +95,7 @@ class Bench:
         route = route_name(namespace, "default")
         await declare(self.broker_url, Topology(frozenset({namespace}), frozenset({route})))
         ledger = AsyncLedgerConnection(ConnectOptions(self.database_url))
-        await ledger.fetch(calls.register_types(namespace, [noop.as_data()], change=True))
+        await ledger.fetch(services.register_types(namespace, [noop.as_data()], change=True))
         ids: list[UUID] = []
         for first in range(0, jobs, 500):
             new = [
@@ -110,7 +110,7 @@ class Bench:
                 for job_id, ticket in tickets.items()
             ]
             await self.publisher.publish(rings)
-            await ledger.fetch(calls.outbox_done(list(tickets.values())))
+            await ledger.fetch(services.outbox_done(list(tickets.values())))
             ids += tickets
         await ledger.close()
         return ids

@@ -18,7 +18,7 @@ from uuid_utils.compat import uuid7
 from brokerjobs.broker.names import route_name
 from brokerjobs.broker.topology import Topology, declare
 from brokerjobs.coordinator.service import Periods
-from brokerjobs.ledger import calls, inquiries
+from brokerjobs.ledger import calls, inquiries, services
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions
 from brokerjobs.ledger.ticks import Candidacy
 from brokerjobs.rules.retries import RetryPolicy
@@ -104,7 +104,7 @@ class Stage:
         """Registers a repeatable job type, whose route nobody has declared."""
         retry = RetryPolicy(attempts=2, first_delay=timedelta(milliseconds=10))
         data = {"name": name, **Terms(repeatable=True, queue=queue, lease=lease, retry=retry).as_data()}
-        query = calls.register_types(self.namespace, [{**data, "fingerprint": "f" * 64}], change=False)
+        query = services.register_types(self.namespace, [{**data, "fingerprint": "f" * 64}], change=False)
         await self.worker.fetch(query)
 
     async def declare(self, *queues: str) -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from brokerjobs.coordinator.partitions import NAME, Partitions
 from brokerjobs.coordinator.service import LED_ELSEWHERE
-from brokerjobs.ledger import calls
+from brokerjobs.ledger import services
 from tests.coordinator.stage import PERIODS, candidacy, process
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ async def test_partitions__a_month_that_was_made_takes_events(staged: Stage) -> 
 async def test_partitions__makes_none_while_another_leads(staged: Stage) -> None:
     there = await months(staged)
     await staged.sql(f"drop table brokerjobs.{there[3]}")
-    await staged.coordinator.fetch(calls.lead(NAME, process("another"), 60))
+    await staged.coordinator.fetch(services.lead(NAME, process("another"), 60))
 
     assert await Partitions(staged.coordinator, candidacy(NAME), PERIODS).run_once() == LED_ELSEWHERE
     assert await months(staged) == there[:3]

@@ -9,7 +9,7 @@ import pytest
 
 from brokerjobs.coordinator.reaper import NAME, Reaper
 from brokerjobs.coordinator.service import LED_ELSEWHERE
-from brokerjobs.ledger import calls
+from brokerjobs.ledger import services
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions
 from tests.coordinator.stage import LEASE, PERIODS, Time, candidacy, process
 from tests.waiting import eventually
@@ -28,7 +28,7 @@ def reaper(staged: Stage, monotonic: Callable[[], float] | None = None, *, batch
 
 async def past_grace(staged: Stage) -> None:
     """The reaper has ticked for long, so that no attempt is spared for the sake of those who could not renew."""
-    await staged.coordinator.fetch(calls.lead(NAME, process("before"), 0.001))
+    await staged.coordinator.fetch(services.lead(NAME, process("before"), 0.001))
     await staged.sql("update brokerjobs.service set gap_ended_at = clock_timestamp() - interval '1 day'")
 
 
@@ -144,7 +144,7 @@ async def test_reaper__never_leaves_a_gap_however_long_the_tick_is(staged: Stage
 async def test_reaper__gives_up_nothing_while_another_leads(staged: Stage) -> None:
     await past_grace(staged)
     (job,) = await lost(staged)
-    await staged.coordinator.fetch(calls.lead(NAME, process("another"), 60))
+    await staged.coordinator.fetch(services.lead(NAME, process("another"), 60))
 
     assert await reaper(staged).run_once() == LED_ELSEWHERE
     assert (await staged.status(job)).state == "running"

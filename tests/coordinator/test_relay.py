@@ -14,7 +14,7 @@ from brokerjobs.broker.publisher import Publisher
 from brokerjobs.coordinator.relay import NAME, Relay
 from brokerjobs.coordinator.service import LED_ELSEWHERE
 from brokerjobs.errors import BrokerUnavailable
-from brokerjobs.ledger import calls, inquiries
+from brokerjobs.ledger import inquiries, services
 from tests.coordinator.stage import NOW, PERIODS, Time, arrived, candidacy, process, rung
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ async def test_relay__follows_a_full_batch_at_once(staged: Stage, publisher: Pub
 async def test_relay__takes_nothing_while_another_leads(staged: Stage, publisher: Publisher) -> None:
     await staged.declare()
     await staged.submit()
-    await staged.coordinator.fetch(calls.lead(NAME, process("another"), 60))
+    await staged.coordinator.fetch(services.lead(NAME, process("another"), 60))
     relay = Relay(staged.coordinator, candidacy(NAME), publisher, PERIODS)
 
     assert await relay.run_once() == LED_ELSEWHERE

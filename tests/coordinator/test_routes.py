@@ -10,7 +10,7 @@ from brokerjobs.coordinator.relay import Relay
 from brokerjobs.coordinator.routes import NAME, Routes, declaring
 from brokerjobs.coordinator.service import LED_ELSEWHERE
 from brokerjobs.errors import BrokerUnavailable, PermissionDenied
-from brokerjobs.ledger import calls
+from brokerjobs.ledger import services
 from tests.coordinator.stage import PERIODS, Time, arrived, candidacy, process, rung
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ async def test_routes__without_a_broker_lets_another_process_try(staged: Stage) 
 
 
 async def test_routes__without_the_right_lets_another_process_try(staged: Stage) -> None:
-    async def denied(wanted: Sequence[calls.Route]) -> Mapping[str, DeclareError]:
+    async def denied(wanted: Sequence[services.Route]) -> Mapping[str, DeclareError]:
         return {route.name: PermissionDenied("may not declare") for route in wanted}
 
     time = Time()
@@ -145,13 +145,13 @@ async def test_routes__without_the_right_lets_another_process_try(staged: Stage)
 async def test_routes__a_wrong_password_is_an_answer_for_each_route(staged: Stage) -> None:
     wrong = staged.broker_url.replace("://", "://nobody", 1)
 
-    errors = await declaring(wrong)([calls.Route(staged.route(), staged.namespace)])
+    errors = await declaring(wrong)([services.Route(staged.route(), staged.namespace)])
 
     assert isinstance(errors[staged.route()], PermissionDenied)
 
 
 async def test_routes__declares_nothing_while_another_leads(staged: Stage) -> None:
-    await staged.coordinator.fetch(calls.lead(NAME, process("another"), 60))
+    await staged.coordinator.fetch(services.lead(NAME, process("another"), 60))
 
     assert await routes(staged).run_once() == LED_ELSEWHERE
     assert await undeclared(staged) == [staged.route()]

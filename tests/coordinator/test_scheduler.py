@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from brokerjobs.coordinator.scheduler import NAME, Scheduler
 from brokerjobs.coordinator.service import LED_ELSEWHERE
-from brokerjobs.ledger import calls
+from brokerjobs.ledger import services
 from tests.coordinator.stage import NOW, PERIODS, candidacy, process
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ async def test_scheduler__follows_a_full_batch_at_once(staged: Stage) -> None:
 async def test_scheduler__does_nothing_while_another_leads(staged: Stage) -> None:
     await staged.submit(not_before=datetime.now(UTC) + timedelta(hours=1))
     await let_waits_end(staged)
-    await staged.coordinator.fetch(calls.lead(NAME, process("another"), 60))
+    await staged.coordinator.fetch(services.lead(NAME, process("another"), 60))
 
     assert await scheduler(staged).run_once() == LED_ELSEWHERE
     assert await staged.outbox() == 0

@@ -11,7 +11,7 @@ from uuid_utils.compat import uuid7
 
 from brokerjobs.coordinator.service import LED_ELSEWHERE, Candidate, Owner, pause_after
 from brokerjobs.errors import BrokerUnavailable, LedgerUnavailable, PermissionDenied
-from brokerjobs.ledger.calls import Leader
+from brokerjobs.ledger.services import Leader
 from tests.coordinator.stage import NOW, process
 from tests.waiting import eventually
 

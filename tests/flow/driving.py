@@ -20,7 +20,7 @@ from brokerjobs.broker.publisher import Publisher
 from brokerjobs.broker.topology import Topology, declare
 from brokerjobs.coordinator.process import BrokerOptions, Options, serve
 from brokerjobs.coordinator.service import Periods
-from brokerjobs.ledger import calls, inquiries
+from brokerjobs.ledger import calls, inquiries, services
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions, LedgerConnection
 from brokerjobs.worker.options import Duty, WorkerOptions
 from brokerjobs.worker.worker import DrainedWith, Worker
@@ -107,8 +107,8 @@ class Flow:
         reaping = AsyncLedgerConnection(ConnectOptions(self.database.coordinator_url))
 
         async def given_up() -> bool:
-            await reaping.fetch(calls.lead("reaper", process, 4.0))
-            return job_id in {expired.job_id for expired in await reaping.fetch(calls.expire(process, 100))}
+            await reaping.fetch(services.lead("reaper", process, 4.0))
+            return job_id in {expired.job_id for expired in await reaping.fetch(services.expire(process, 100))}
 
         await eventually(given_up, 20)
         await reaping.close()
@@ -140,7 +140,7 @@ async def flow(
     """Registers the app's types and declares its routes, as `brokerjobs setup` does."""
     types: Sequence[JobType[Any, Any]] = list(app.types.values())
     setup = LedgerConnection(ConnectOptions(database.owner_url))
-    setup.fetch(calls.register_types(app.namespace, [t.as_data() for t in types], change=True))
+    setup.fetch(services.register_types(app.namespace, [t.as_data() for t in types], change=True))
     setup.close()
     routes = frozenset(route_name(app.namespace, t.terms.queue) for t in types)
     await declare(broker_url, Topology(frozenset({app.namespace}), routes, queue_type))

@@ -16,7 +16,7 @@ from psycopg import sql
 from brokerjobs.broker.names import route_name
 from brokerjobs.broker.topology import Topology, declare
 from brokerjobs.errors import PermissionDenied
-from brokerjobs.ledger import calls, schema
+from brokerjobs.ledger import schema, services
 from brokerjobs.ledger.database import ConnectOptions, LedgerConnection, translated
 from brokerjobs.servers.finder import GivenServer, find_postgres, find_rabbitmq
 from brokerjobs.servers.rabbitmq import PrivateRabbitMQ
@@ -173,7 +173,7 @@ def _groups(connection: Connection) -> set[str]:
 
 def _register(owner_url: str, app: App) -> None:
     ledger = LedgerConnection(ConnectOptions(owner_url))
-    ledger.fetch(calls.register_types(app.namespace, [one.as_data() for one in app.types.values()], change=True))
+    ledger.fetch(services.register_types(app.namespace, [one.as_data() for one in app.types.values()], change=True))
     ledger.close()
 
 

@@ -1,0 +1,195 @@
+"""One typed query for each ledger function of processes and coordinator services: who lives, who leads, what is due.
+
+As in `calls`, a query does nothing by itself; `fetch` of a connection runs it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, LiteralString
+
+from brokerjobs.ledger.calls import Nothing, ProcessIdentity, array_literal
+from brokerjobs.ledger.database import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """The row of a function that returns a name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """An attempt that was given up, and where its job went."""
+
+    job_id: UUID
+    attempt_id: UUID
+    state: str
+    until: datetime | None
+
+
+def expire(process: ProcessIdentity, limit: int) -> Query[Expired]:
+    """Gives up attempts whose lease is over."""
+    return Query("select * from brokerjobs.expire(%s, %s)", [process.name, limit], Expired)
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A job whose waiting ended."""
+
+    job_id: UUID
+    state: str
+
+
+def due(limit: int) -> Query[Due]:
+    """Ends the waiting of jobs that are due, or past their deadline."""
+    return Query("select * from brokerjobs.due(%s)", [limit], Due)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A message to publish; the last row has kind `mark` and says where the next scan may start."""
+
+    kind: str
+    ticket: UUID | None
+    job_id: UUID | None
+    namespace: str | None
+    type: str | None
+    route: str | None
+    traceparent: str | None
+    body: str | None
+    mark: str | None
+
+
+def outbox_take(start_at: str, limit: int) -> Query[Taken]:
+    """Takes messages from the outbox; `start_at` is the mark of the last scan, "0" for all."""
+    return Query(
+        "select kind, ticket, job_id, namespace, type, route, traceparent, body, mark::text"
+        " from brokerjobs.outbox_take(%s::xid8, %s)",
+        [start_at, limit],
+        Taken,
+    )
+
+
+def outbox_done(tickets: Sequence[UUID]) -> Query[Nothing]:
+    """Marks messages whose publish was confirmed."""
+    return Query("select brokerjobs.outbox_done(%s::uuid[])", [array_literal(tickets)], Nothing)
+
+
+def make_partitions(months_ahead: int) -> Query[Name]:
+    """Makes the event partitions that are missing; answers their names."""
+    return Query("select * from brokerjobs.make_partitions(%s)", [months_ahead], Name)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A route that must exist at the broker."""
+
+    name: str
+    namespace: str
+
+
+def routes_wanted() -> Query[Route]:
+    """Routes that are not yet declared."""
+    return Query("select * from brokerjobs.routes_wanted()", [], Route)
+
+
+def routes_declared(names: Sequence[str]) -> Query[Nothing]:
+    """Records that routes exist at the broker."""
+    return Query("select brokerjobs.routes_declared(%s::text[])", [list(names)], Nothing)
+
+
+@dataclass(frozen=True, slots=True)
+class Leads:
+    """Does this process lead the service now?"""
+
+    leading: bool
+
+
+def lead(service: str, process: ProcessIdentity, seconds: float) -> Query[Leads]:
+    """Takes or keeps the lead of a service; 0 seconds gives it up."""
+    return Query("select brokerjobs.lead(%s, %s, %s, %s)", [service, process.id, process.name, seconds], Leads)
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who leads a service, and for how long yet (negative: nobody does)."""
+
+    service: str
+    holder: UUID
+    seconds_left: float
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """What a process says of itself with each heartbeat."""
+
+    process: ProcessIdentity
+    role: str
+    namespace: str | None
+    types: Sequence[str]
+    routes: Sequence[str]
+    state: str
+    observed_at: datetime
+    detail: dict[str, Any]
+
+
+def heartbeat(beat: Heartbeat) -> Query[Leader]:
+    """Keeps a process in the list of the living; answers the leaders of the services."""
+    process = beat.process
+    return Query(
+        "select * from brokerjobs.heartbeat(%s, %s, %s, %s, %s, %s, %s::text[], %s::text[], %s, %s, %s::jsonb)",
+        [
+            process.id,
+            beat.role,
+            beat.namespace,
+            process.name,
+            process.host,
+            process.pid,
+            list(beat.types),
+            list(beat.routes),
+            beat.state,
+            beat.observed_at,
+            json.dumps(beat.detail),
+        ],
+        Leader,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What registering a job type did: added | same | differs | changed."""
+
+    name: str
+    verdict: str
+    was: dict[str, Any] | None
+    wanted: dict[str, Any] | None
+
+
+def register_types(namespace: str, types: Sequence[dict[str, Any]], *, change: bool) -> Query[Registered]:
+    """Registers job types; only `change`, which is the owner's, changes the terms of known ones."""
+    if change:
+        sql: LiteralString = "select * from brokerjobs.change_types(%s, %s::jsonb)"
+    else:
+        sql = "select * from brokerjobs.register_types(%s, %s::jsonb)"
+    return Query(sql, [namespace, json.dumps(list(types))], Registered)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaVersion:
+    """The ledger's schema and the oldest code that it serves."""
+
+    schema_version: int
+    oldest_code: int
+
+
+def schema_version() -> Query[SchemaVersion]:
+    """What schema the ledger has."""
+    return Query("select * from brokerjobs.schema_version()", [], SchemaVersion)
