@@ -173,7 +173,7 @@ def _print(jobs: Iterator[Listed], style: output.ListFormat, limit: int) -> None
                 rows.append(_short(job, datetime.now(UTC)))
     if rows:
         columns = len(_HEADERS) if output.console().width >= _NARROW else 4
-        output.put_table(_HEADERS[:columns], [row[:columns] for row in rows])
+        output.put_table(_HEADERS[:columns], [row[:columns] for row in rows], whole={"ID", "AGE"})
     if not count:
         output.say("no jobs found")
     elif count == limit:

@@ -11,12 +11,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from rich.console import Console
 
 # Width of what is piped, where COLUMNS says nothing.
 _PIPED_WIDTH: Final = 120
+_GAP: Final = 2  # spaces between the columns of a table
+_NARROWEST: Final = 4
 
 # What a terminal or a reader's eye takes for more than text: controls (C0, DEL, C1), line and paragraph separators,
 # marks that turn the direction of writing (Unicode UAX 9), and halves of characters, which cannot be encoded.
@@ -109,18 +111,31 @@ def put_tabs(cells: Sequence[str]) -> None:
     _write(sys.stdout, "\t".join(map(escaped, cells)))
 
 
-def put_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Write rows with headers, cut to the width; the first column is never cut."""
+def put_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, whole: Container[str]) -> None:
+    """Write rows with headers, cut to the width; the columns of `whole` are never cut."""
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    made = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    for place, header in enumerate(headers):
-        first = max(map(len, (row[0] for row in rows)), default=0) if place == 0 else None
-        made.add_column(header, no_wrap=True, overflow="ellipsis", min_width=first)
-    for row in rows:
-        made.add_row(*(Text(escaped(cell)) for cell in row))
+    made = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0))
+    cells = [[escaped(cell) for cell in row] for row in rows]
+    natural = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
+    widths = _fitted(natural, [header in whole for header in headers], console().width)
+    for header, width in zip(headers, widths, strict=True):
+        made.add_column(header, no_wrap=True, width=width)
+    for row in cells:
+        made.add_row(*(Text(cell, overflow="ellipsis", no_wrap=True) for cell in row))
     console().print(made)
+
+
+def _fitted(natural: Sequence[int], whole: Sequence[bool], total: int) -> list[int]:
+    """Widths of columns that fit into `total`: those that may be cut share what the others leave."""
+    left = total - _GAP * len(natural) - sum(width for width, kept in zip(natural, whole, strict=True) if kept)
+    widths = list(natural)
+    cut = sorted((place for place, kept in enumerate(whole) if not kept), key=lambda place: natural[place])
+    for taken, place in enumerate(cut):
+        widths[place] = min(natural[place], max(_NARROWEST, left // (len(cut) - taken)))
+        left -= widths[place]
+    return widths
 
 
 def console() -> Console:

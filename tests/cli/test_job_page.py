@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import re
 import subprocess
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -245,6 +246,18 @@ def test_list__on_a_terminal_is_a_table_that_never_cuts_ids(brokerjobs: Command,
         assert [row.split()[0] for row in rows] == jobs[::-1]
         assert all("queued: delivery" in row for row in rows)
         assert max(map(len, rows)) <= columns
+
+
+def test_list__of_a_long_type_cuts_the_type_and_not_the_age(brokerjobs: Command, ledger: Ledger) -> None:
+    long = "a.job.type.with.a.name.that.fills.half.of.the.terminal"
+    ledger.declare(long)
+    job = str(ledger.submit(long))
+
+    said = on_terminal(brokerjobs, 80, "jobs", "list", "--namespace", ledger.place.namespace, env={"NO_COLOR": "1"})
+    (row,) = [line for line in said.splitlines() if job in line]
+
+    assert "…" in row
+    assert re.search(r" -?\d+(\.\d+)?[smhd] *$", row)  # the ledger's clock is the test's own
 
 
 def test_axis__of_one_moment_is_drawn() -> None:
