@@ -325,21 +325,25 @@ async def test_drain__at_its_limit_releases_what_is_repeatable_and_reviews_what_
     database: Database, namespace: str, broker_url: str
 ) -> None:
     app = App(namespace)
+    safe_began, unsafe_began = asyncio.Event(), asyncio.Event()
 
     @app.job("safe", repeatable=True)
     async def safe(payload: int) -> None:
+        safe_began.set()
         await asyncio.Event().wait()
 
     @app.job("unsafe", repeatable=False)
     async def unsafe(payload: int) -> None:
+        unsafe_began.set()
         await asyncio.Event().wait()
 
     async with flow(app, database, broker_url) as made, coordinating(made):
         worker = made.worker(drain=timedelta(seconds=30))
         running = asyncio.create_task(worker.run())
         one, two = await made.submit(safe, 1), await made.submit(unsafe, 2)
-        await made.reached(one.id, "running")
-        await made.reached(two.id, "running")
+        async with asyncio.timeout(10):
+            await safe_began.wait()
+            await unsafe_began.wait()
         worker.drain()
         worker.drain()  # straight to the limit
         assert await asyncio.wait_for(running, 10) == DrainedWith.SOMETHING_RELEASED
