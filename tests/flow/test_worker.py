@@ -308,6 +308,11 @@ async def test_drain__finishes_running_attempts_and_gives_back_the_rest(
         running = asyncio.create_task(worker.run())
         jobs = [await made.submit(hold, n) for n in range(4)]
         await asyncio.wait_for(started.wait(), 10)
+
+        async def three_delivered() -> bool:
+            return len(worker._inbox) == 3
+
+        await eventually(three_delivered)
         worker.drain()
 
         async def three_handed_back() -> bool:
