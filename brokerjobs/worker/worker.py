@@ -98,6 +98,11 @@ class Worker:
         )
         self._keeping = LedgerConnection(ledger)
 
+    @property
+    def unclaimed(self) -> int:
+        """How many deliveries wait in this process for a free slot."""
+        return len(self._inbox)
+
     def drain(self) -> None:
         """Stops taking jobs and lets running attempts finish; a second call goes straight to the limit."""
         if self._draining.is_set():
@@ -230,7 +235,7 @@ class Worker:
     def _send_beat(self, connection: LedgerConnection, state: str, loop_silent_seconds: float) -> None:
         detail = {
             "running": len(self._running),
-            "waiting": len(self._inbox),
+            "unclaimed": self.unclaimed,
             "loop_silent_seconds": round(loop_silent_seconds, 3),
         }
         beat = services.Heartbeat(

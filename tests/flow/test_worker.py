@@ -310,7 +310,7 @@ async def test_drain__finishes_running_attempts_and_gives_back_the_rest(
         await asyncio.wait_for(started.wait(), 10)
 
         async def three_delivered() -> bool:
-            return len(worker._inbox) == 3
+            return worker.unclaimed == 3
 
         await eventually(three_delivered)
         worker.drain()
