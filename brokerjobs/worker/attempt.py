@@ -44,6 +44,8 @@ class Attempt:
         """Where a sync handler runs: it may go on after the attempt has ended."""
         self.is_ending: Callable[[], bool] = _no
         """Is its report under way? Then a renewal that finds it gone says nothing new."""
+        self.has_ended = False
+        """Its handler has ended: only the report is left, which nothing may interrupt."""
         self.acked_on_claim = False
         self.draining = False
         """The task is cancelled because the worker's drain limit has come."""

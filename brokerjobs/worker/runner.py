@@ -61,7 +61,7 @@ class Runner:
         except InvalidPayload as error:
             await self._refuse(attempt, error)
             return
-        if not attempt.claimed.repeatable and not await self._start(attempt):
+        if not attempt.claimed.repeatable and not await self._started(attempt):
             return
         attempt.started_at = attempt.started_at or datetime.now(UTC)
         context = self._context(attempt, handler)
@@ -69,6 +69,7 @@ class Runner:
             attempt.is_ending = lambda: context.place.completing
         ending = await self._handle(attempt, handler, payload, context)
         attempt.is_ending = _yes
+        attempt.has_ended = True
         if context is not None and context.place.completing:
             reported = await self._ask(attempt, ending, context.place.recorded)
         else:
@@ -92,6 +93,17 @@ class Runner:
         else:
             await self._completions.failed(attempt, _refused(error))
         self._settle(attempt)
+
+    async def _started(self, attempt: Attempt) -> bool:
+        """As `_start`; at the drain limit the attempt is released, and the ledger knows whether it had started."""
+        try:
+            return await self._start(attempt)
+        except asyncio.CancelledError:
+            if not attempt.draining:
+                raise
+        await self._completions.released(attempt, "drain")
+        self._settle(attempt)
+        return False
 
     async def _start(self, attempt: Attempt) -> bool:
         """Commits the start of a not repeatable attempt; False if it may not run."""

@@ -216,11 +216,11 @@ class Worker:
         hurry.cancel()
         for attempt, task in self._running.items():
             # A thread cannot be stopped, so its attempt is never released (rule R5).
-            if attempt.thread is None or attempt.thread.done():
+            if not attempt.has_ended and (attempt.thread is None or attempt.thread.done()):
                 attempt.draining = True
                 self._released += 1
                 task.cancel()
-        stoppable = [task for attempt, task in self._running.items() if attempt.draining]
+        stoppable = [task for attempt, task in self._running.items() if attempt.draining or attempt.has_ended]
         await _wait_all(stoppable, _REPORT_SECONDS, None)
         left = list(self._running.items())
         for attempt, task in left:

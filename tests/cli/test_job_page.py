@@ -91,7 +91,9 @@ def test_page__draws_each_attempt_on_one_axis(ledger: Ledger) -> None:
     assert set(lost[lost.index("✗") + 1 : lost.index("⚑")]) == {"·"}
     assert failed.rstrip().endswith("━✗")
     assert good.rstrip().endswith("✓")
-    assert lost.index("✗") < failed.index("━") < failed.index("✗") < good.index("━") < good.index("✓") < lost.index("⚑")
+    assert (
+        lost.index("✗") <= failed.index("━") < failed.index("✗") < good.index("━") < good.index("✓") < lost.index("⚑")
+    )
     legend = page.split("#3")[1].splitlines()[1:3]
     assert "━ lease held" in legend[0]
     assert "⚑ late result rejected" in "".join(legend)

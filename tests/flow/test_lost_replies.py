@@ -47,6 +47,7 @@ async def test_commit_without_an_answer__leaves_writes_and_success_together(
         assert record["attempts"][0]["failure"]["type"] == "LedgerUnavailable"
 
 
+@pytest.mark.timeout(150)
 async def test_case_02__a_cut_between_worker_and_broker_repeats_no_handler(
     database: Database, namespace: str, broker_url: str, tmp_path: Path
 ) -> None:
@@ -68,7 +69,7 @@ async def test_case_02__a_cut_between_worker_and_broker_repeats_no_handler(
                     records = [await on.made.record(job.id) for job in jobs]
                     return all("duplicate_delivery" in [e["kind"] for e in r["events"]] for r in records)
 
-                await eventually(answered, 30)
+                await eventually(answered, 60)  # the longest back-off of its reconnects, and the broker's own pace
                 assert await worker.drain() == 0
         effects = await on.effects()
     assert sorted(effects) == sorted(job.id for job in jobs)
@@ -77,6 +78,7 @@ async def test_case_02__a_cut_between_worker_and_broker_repeats_no_handler(
     assert "Traceback" not in worker.said
 
 
+@pytest.mark.timeout(150)
 async def test_case_03__a_broker_that_restarts_during_the_work_gives_one_result(
     database: Database, namespace: str, rabbitmq_factory: RabbitMQFactory, tmp_path: Path
 ) -> None:
@@ -135,6 +137,7 @@ async def test_case_05__a_drain_keeps_heartbeats_and_leases_and_acknowledges(
     assert on.lines("later") == []
 
 
+@pytest.mark.timeout(150)
 async def test_case_01__told_the_truth_the_worker_acknowledges_when_it_claims(
     database: Database, namespace: str, rabbitmq_factory: RabbitMQFactory, tmp_path: Path
 ) -> None:
@@ -167,6 +170,7 @@ async def test_case_01__told_the_truth_the_worker_acknowledges_when_it_claims(
     assert on.lines("long") == ["1"]
 
 
+@pytest.mark.timeout(150)
 async def test_case_01__a_job_longer_than_the_consumer_timeout_runs_once(
     database: Database, namespace: str, rabbitmq_factory: RabbitMQFactory, tmp_path: Path
 ) -> None:
