@@ -84,6 +84,7 @@ class ModelJob:
             return "not_due"
         self.state, self.waiting, self.until, self.last = "running", None, None, False
         self.current, self.started, self.lease_until = attempt, False, self.now + LEASE
+        self.delay_bound = None
         self.charged += 1
         self.first_claimed = self.now if self.first_claimed is None else self.first_claimed
         self.attempts[attempt] = ModelAttempt()
@@ -217,7 +218,6 @@ class ModelJob:
     def _wait(self, ended: str, until: float | None) -> None:
         assert self.first_claimed is not None
         ends = self.first_claimed + self.terms.elapsed
-        spent = self.charged >= self.terms.attempts
         self.state, self.last = "queued", False
         match ended:
             case "drain":
@@ -229,14 +229,13 @@ class ModelJob:
             case _:
                 self.waiting = "retry"
                 self.delay_bound = min(self.terms.max_delay, self.terms.first_delay * 2 ** (self.charged - 1))
-                # Whether a drawn delay still fits is only known where both of its bounds agree.
-                spent = spent or self.now > ends
-                self.until = self.now
-        if ended == "lost" and spent:
-            self.last, self.until, self.delay_bound = True, self.now + LEASE, None
-        elif spent or (self.until or self.now) > ends:
+                self.until = self.now + self.delay_bound / 2  # until `learn` is told the real one
+        if self.charged >= self.terms.attempts or (self.until or self.now) > ends:
             self.delay_bound = None
-            self._fail("exhausted")
+            if ended == "lost":
+                self.last, self.until = True, self.now + LEASE
+            else:
+                self._fail("exhausted")
 
     def _fail(self, failure_class: str) -> None:
         self.failure_class = failure_class

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -64,6 +65,17 @@ async def test_fetch__after_its_session_ended_raises_once_and_connects_again(dat
     with pytest.raises(LedgerUnavailable):
         await connection.fetch(services.schema_version())
     assert len(await connection.fetch(services.schema_version())) == 1
+    await connection.close()
+
+
+async def test_fetch__that_was_cancelled_leaves_a_connection_that_answers(database: Database) -> None:
+    connection = AsyncLedgerConnection(ConnectOptions(database.worker_url))
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("lock table brokerjobs.meta in access exclusive mode")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(connection.fetch(services.schema_version()), 0.2)
+
+        assert await asyncio.wait_for(connection.fetch(calls.renew([], [])), 5) == []
     await connection.close()
 
 

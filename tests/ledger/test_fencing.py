@@ -9,6 +9,7 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from tests.ledger.invariants import violations
+from tests.waiting import eventually_sync
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -118,6 +119,25 @@ def _claim_until_answered(caller: Caller, job: UUID) -> str:
     while (verdict := caller.claim(job).verdict) == "locked":
         pass
     return verdict
+
+
+def test_generation__raised_by_another_between_two_looks_is_not_raised_again(ledger: Ledger) -> None:
+    """The lock of the table holds the claim between its first look, which sees the old timeline, and the row's lock."""
+    before = _generation(ledger)
+    timeline = ledger.rows.scalar("select timeline from brokerjobs.meta", of=str)
+    job = ledger.submit()
+    ledger.owner.execute("update brokerjobs.meta set timeline = '00000000'")
+    other = ledger.open("owner")
+    other.begin()
+    other.sql("lock table brokerjobs.meta in exclusive mode")
+    with ThreadPoolExecutor(1) as thread:
+        answer = thread.submit(_claim_until_answered, ledger.worker, job)
+        eventually_sync(lambda: ledger.is_blocked(ledger.worker))
+        other.sql("update brokerjobs.meta set generation = generation + 1, timeline = %s", timeline)
+        other.commit()
+
+        assert answer.result() == "granted"
+    assert _generation(ledger) == before + 1
 
 
 def test_new_generation__is_raised_by_hand_after_a_restore(ledger: Ledger) -> None:
