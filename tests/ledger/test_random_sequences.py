@@ -176,6 +176,7 @@ def test_random_sequences__answer_as_the_model_does(own_ledger: Ledger) -> None:
             max_examples=100,
             stateful_step_count=30,
             deadline=None,
+            derandomize=True,  # the same sequences every run: what it finds can be found again
             phases=[Phase.generate, Phase.shrink],
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
         ),
