@@ -33,6 +33,9 @@ begin
     update attempt x set reported_at = t, observed_reported_at = p_observed_at, reported_as = p_as,
         verdict = r.verdict, verdict_reason = r.reason, late = true, answer_state = r.state, result = p_result, failure = p_failure
       where x.id = a.id;
+    if s.attempt_id = a.id then
+      update job_state x set reported = true where x.job_id = s.job_id;  -- its job ended before: the row knows it, too
+    end if;
   end if;
   if s.job_id is not null then
     perform note(p_job, p_attempt, case r.verdict when 'already_reported' then 'second_report' else 'report_rejected' end,
