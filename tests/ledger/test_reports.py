@@ -157,6 +157,18 @@ def test_reports__of_a_finished_job_are_rejected(
     assert ledger.rows.attempt(holding.attempt_id).verdict_reason == f"job_{state}"
 
 
+def test_complete__of_the_lost_last_attempt_of_a_failed_job_is_noted_on_its_row(ledger: Ledger) -> None:
+    """Whatever brings the job back later, this attempt has had its say."""
+    ledger.declare("work", attempts=1)
+    holding = ledger.worker.take(ledger.submit())
+    ledger.lose(holding)
+    ledger.ring_again(holding.job_id)
+
+    assert ledger.worker.complete(holding).reason == "job_failed"
+    state = ledger.rows.state(holding.job_id)
+    assert (state.attempt_id, state.reported) == (holding.attempt_id, True)
+
+
 def test_complete__past_the_deadline_is_refused_and_kept(ledger: Ledger) -> None:
     holding = ledger.worker.take(ledger.submit(deadline=10))
     ledger.clock.advance(10)
