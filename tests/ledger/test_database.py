@@ -15,6 +15,13 @@ from tests.databases import replaced
 
 if TYPE_CHECKING:
     from tests.databases import Database
+    from tests.ledger.ledger_driver import Doors
+
+
+@pytest.fixture
+def shared(doors: Doors) -> Database:
+    """A ledger that these tests leave as it is."""
+    return doors.database
 
 
 def test_fetch__under_a_stricter_default_isolation_says_what_to_set(database: Database) -> None:
@@ -29,8 +36,8 @@ def test_fetch__under_a_stricter_default_isolation_says_what_to_set(database: Da
     connection.close()
 
 
-def test_fetch__of_what_the_login_may_not_is_denied(database: Database) -> None:
-    connection = LedgerConnection(ConnectOptions(database.reader_url))
+def test_fetch__of_what_the_login_may_not_is_denied(shared: Database) -> None:
+    connection = LedgerConnection(ConnectOptions(shared.reader_url))
 
     with pytest.raises(PermissionDenied, match="--grant"):
         connection.fetch(calls.renew([], []))
@@ -46,9 +53,9 @@ def test_fetch__without_a_ledger_names_set_up(blank_database: Database) -> None:
     assert refused.value.command == "brokerjobs setup"
 
 
-def test_fetch__with_a_wrong_password_names_the_login_and_not_the_password(database: Database) -> None:
+def test_fetch__with_a_wrong_password_names_the_login_and_not_the_password(shared: Database) -> None:
     """libpq gives no SQLSTATE for a refused connection, so it looks like a server that is away, but says why."""
-    url = replaced(database.worker_url, login="brokerjobs_test_worker", password="wrong-secret")
+    url = replaced(shared.worker_url, login="brokerjobs_test_worker", password="wrong-secret")
     connection = LedgerConnection(ConnectOptions(url))
 
     with pytest.raises((PermissionDenied, LedgerUnavailable), match="brokerjobs_test_worker") as refused:
@@ -56,10 +63,10 @@ def test_fetch__with_a_wrong_password_names_the_login_and_not_the_password(datab
     assert "wrong-secret" not in str(refused.value)
 
 
-async def test_fetch__after_its_session_ended_raises_once_and_connects_again(database: Database) -> None:
-    connection = AsyncLedgerConnection(ConnectOptions(database.worker_url, application="doomed"))
+async def test_fetch__after_its_session_ended_raises_once_and_connects_again(shared: Database) -> None:
+    connection = AsyncLedgerConnection(ConnectOptions(shared.worker_url, application="doomed"))
     await connection.fetch(services.schema_version())
-    with psycopg.connect(database.admin_url, autocommit=True) as admin:
+    with psycopg.connect(shared.admin_url, autocommit=True) as admin:
         admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'doomed'")
 
     with pytest.raises(LedgerUnavailable):
@@ -68,9 +75,9 @@ async def test_fetch__after_its_session_ended_raises_once_and_connects_again(dat
     await connection.close()
 
 
-async def test_fetch__that_was_cancelled_leaves_a_connection_that_answers(database: Database) -> None:
-    connection = AsyncLedgerConnection(ConnectOptions(database.worker_url))
-    with psycopg.connect(database.owner_url) as owner:
+async def test_fetch__that_was_cancelled_leaves_a_connection_that_answers(shared: Database) -> None:
+    connection = AsyncLedgerConnection(ConnectOptions(shared.worker_url))
+    with psycopg.connect(shared.owner_url) as owner:
         owner.execute("lock table brokerjobs.meta in access exclusive mode")
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(connection.fetch(services.schema_version()), 0.2)
@@ -79,9 +86,9 @@ async def test_fetch__that_was_cancelled_leaves_a_connection_that_answers(databa
     await connection.close()
 
 
-async def test_fetch__without_prepared_statements_answers_the_same(database: Database) -> None:
+async def test_fetch__without_prepared_statements_answers_the_same(shared: Database) -> None:
     """PgBouncer before 1.21 in transaction mode."""
-    connection = AsyncLedgerConnection(ConnectOptions(database.worker_url, prepare=False))
+    connection = AsyncLedgerConnection(ConnectOptions(shared.worker_url, prepare=False))
     for _ in range(7):
         assert len(await connection.fetch(services.schema_version())) == 1
     await connection.close()

@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 # Where the first function has something to do, so that it holds the job's row.
 GROUNDS: dict[str, tuple[Callable[[Ledger], Scene], ...]] = {
-    "claim": (rung, over, waiting),
+    "claim": (rung, over),
     "start": (running,),
     "renew": (running,),
-    "complete": (running, waiting, review),
+    "complete": (running, waiting),
     "fail": (running, waiting),
     "release": (running,),
-    "asked": (running, rung),
+    "asked": (running,),
     "expire": (over,),
     "due": (waiting,),
     "hand_back": (rung,),
     "cancel": (running, rung),
     "fence_v1": (running,),
-    "complete_v1": (running, waiting, review),
+    "complete_v1": (running, review),
 }
 CASES = [
     pytest.param(first, ground, end, id=f"{first}-{ground.__name__}-{end}")
