@@ -8,6 +8,7 @@ about the libraries is changed for our connections alone.
 from __future__ import annotations
 
 import asyncio
+import inspect
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, TypeVar
@@ -42,4 +43,9 @@ async def apart(operation: Awaitable[T]) -> T:
         with ours():
             return await operation
 
-    return await asyncio.get_running_loop().create_task(marked(), context=Context())
+    try:
+        return await asyncio.get_running_loop().create_task(marked(), context=Context())
+    finally:
+        # A task that is cancelled before its first step never comes to its operation.
+        if inspect.iscoroutine(operation) and inspect.getcoroutinestate(operation) == inspect.CORO_CREATED:
+            operation.close()

@@ -168,7 +168,8 @@ def test_hostile_text__moves_no_cursor_anywhere(brokerjobs: Command, ledger: Led
         done = brokerjobs(*command)
         said = done.out + done.err
         assert [one for one in said if one in "\x1b\x07\x9b\u202e\t" and not (one == "\t" and "list" in command)] == []
-        assert "owned" in said or command[1] == "cancel"
+        # A table is cut to its width: it has the beginning of the key.
+        assert ("k\\x1b[2J" if "table" in command else "owned") in said or command[1] == "cancel"
     (line,) = listed(brokerjobs, ledger, "--key", HOSTILE).out.splitlines()
     assert line.count("\t") == 8
     shown = brokerjobs("jobs", "show", job, "-o", "json").json()
