@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -31,7 +32,8 @@ log = logging.getLogger("brokerjobs.worker")
 
 _LOOK_SECONDS: Final = 1.0  # how often the thread looks at least: at new attempts, the heartbeat, the event loop
 _RETRY_SECONDS: Final = 0.1  # after a renewal without an answer
-_BLOCKED_SECONDS: Final = 1.0  # an event loop that does not answer for so long is named in a warning
+_BLOCKED_SECONDS: Final = 1.0  # an event loop, or a process, that does not answer for so long is named in a warning
+_NAMED: Final = 3  # attempts that a warning names
 
 
 class LeaseKeeper:
@@ -52,6 +54,7 @@ class LeaseKeeper:
         self._heartbeat_seconds = heartbeat.total_seconds()
         self._beat = beat
         self._due: dict[Attempt, float] = {}
+        self._latest: deque[Attempt] = deque(maxlen=_NAMED)
         self._change = threading.Condition()
         self._stopping = False
         self._loop_thread = threading.get_ident()
@@ -81,6 +84,7 @@ class LeaseKeeper:
         with self._change:
             first = not self._due or due < min(self._due.values(), default=due)
             self._due[attempt] = due
+            self._latest.append(attempt)
             if first:
                 self._change.notify()
 
@@ -112,7 +116,7 @@ class LeaseKeeper:
                     return
                 due = self._take_due()
                 if not due and time.monotonic() < next_beat:
-                    self._change.wait(self._sleep(next_beat))
+                    self._rest(self._sleep(next_beat))
                     continue
             self._renew(due)
             if time.monotonic() >= next_beat:
@@ -124,6 +128,19 @@ class LeaseKeeper:
         self._look_at_loop()
         first = min(self._due.values(), default=next_beat)
         return max(0.001, min(_LOOK_SECONDS, first - time.monotonic(), next_beat - time.monotonic()))
+
+    def _rest(self, seconds: float) -> None:
+        """Waits for a change or `seconds`; a wait that lasted much longer means that no thread of ours ran."""
+        running = list(self._due)[:_NAMED]
+        began, processor = time.monotonic(), time.process_time()
+        self._change.wait(seconds)
+        still = time.monotonic() - began - seconds
+        if still >= _BLOCKED_SECONDS:
+            log.warning(
+                "this process stood still for %.1f s (%.1f s of processor time): a handler held the interpreter's lock "
+                "(GIL), or the process was stopped; leases ran on. Running or just begun: %s",
+                *(still, time.process_time() - processor, _named([*self._latest, *running])),
+            )
 
     def _take_due(self) -> list[Attempt]:
         """Takes what is due, and what is due soon, so that one call renews many; drops what ran past its time limit."""
@@ -201,3 +218,8 @@ class LeaseKeeper:
         if frame is None:
             return "unknown"
         return " < ".join(f"{s.filename}:{s.lineno} {s.name}" for s in reversed(traceback.extract_stack(frame)[-3:]))
+
+
+def _named(attempts: Sequence[Attempt]) -> str:
+    names = dict.fromkeys(f"{attempt.job_type.name} {attempt.holding.job_id}" for attempt in attempts)
+    return ", ".join(names) or "no attempts"

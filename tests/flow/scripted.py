@@ -8,6 +8,7 @@ which the process kills itself as SIGKILL does, without a hook in the product.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import logging
 import os
 import signal
@@ -98,6 +99,11 @@ async def kill(_: str, __: JobContext) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+async def hold(seconds: str, _: JobContext) -> None:
+    """Holds the interpreter's lock (GIL), as one long regular expression does: a PyDLL call does not release it."""
+    ctypes.PyDLL(None).usleep(int(float(seconds) * 1e6))
+
+
 async def fail(message: str, _: JobContext) -> None:
     """An unclassified exception."""
     raise RuntimeError(message)
@@ -117,6 +123,7 @@ STEPS: Final = {
     "fenced_slowly": fenced_slowly,
     "fenced_stubbornly": fenced_stubbornly,
     "kill": kill,
+    "hold": hold,
     "raise": fail,
     "snooze": snooze,
 }
