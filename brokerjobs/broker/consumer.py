@@ -13,7 +13,8 @@ from tenacity import AsyncRetrying, retry_if_exception_type
 
 from brokerjobs.broker.codec import Source
 from brokerjobs.broker.connection import HEARTBEAT, open_link, place
-from brokerjobs.broker.subscription import Receivers, Subscription
+from brokerjobs.broker.roads import AmqpRoad
+from brokerjobs.broker.subscription import Receivers
 from brokerjobs.broker.supervisor import BACK_OFF, supervise
 from brokerjobs.broker.ungrouped import ungrouped
 from brokerjobs.errors import BrokerUnavailable, PermissionDenied
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from datetime import timedelta
 
-    from brokerjobs.broker.connection import Link
     from brokerjobs.broker.protocol import Delivery, Unreadable
+    from brokerjobs.broker.roads import Road, RouteSubscription
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ class Consumer:
         self._receivers = Receivers(on_delivery, on_unreadable)
         self._heartbeat = heartbeat
         self._generations = itertools.count(1)
-        self._open: dict[int, Subscription] = {}
+        self._open: dict[int, RouteSubscription] = {}
         self._connected_once = False
         self._served: set[str] = set()
         self._missing: set[str] = set()
@@ -106,11 +107,11 @@ class Consumer:
     async def stop_consuming(self) -> None:
         """Receive nothing more, also after a new connection; what was received can still be settled."""
         self._stopped.set()
-        await self._ask_each(Subscription.stop)
+        await self._ask_each(lambda subscription: subscription.stop())
 
     async def flush(self) -> bool:
         """Return True once the broker has read every acknowledgement sent before, False if it does not answer."""
-        return await self._ask_each(Subscription.flush)
+        return await self._ask_each(lambda subscription: subscription.flush())
 
     async def close(self) -> None:
         """End `run`, in order, and return when it has ended."""
@@ -118,39 +119,43 @@ class Consumer:
         async with self._runs:
             return
 
+    async def open_road(self, url: str, heartbeat: timedelta) -> Road:
+        """Connect; errors as of `open_link`.  Another implementation of the broker differs in this alone."""
+        return AmqpRoad(await open_link(url, "consumer", heartbeat=heartbeat))
+
     async def _session(self) -> None:
         try:
-            link = await open_link(self._url, "consumer", heartbeat=self._heartbeat)
+            road = await self.open_road(self._url, self._heartbeat)
         except PermissionDenied as error:
             if not self._connected_once:
                 raise
             raise BrokerUnavailable(str(error)) from error
         self._connected_once = True
         try:
-            await self._serve_all(link)
+            await self._serve_all(road)
         finally:
-            await link.close()
+            await road.close()
 
-    async def _serve_all(self, link: Link) -> None:
+    async def _serve_all(self, road: Road) -> None:
         """Serve every route until one breaks, or the connection."""
         with ungrouped():
             async with asyncio.TaskGroup() as group:
                 for route, prefetch in self._routes.items():
-                    group.create_task(self._serve(link, route, prefetch))
-                await link.lost()
+                    group.create_task(self._serve(road, route, prefetch))
+                await road.lost()
 
-    async def _serve(self, link: Link, route: str, prefetch: int) -> None:
+    async def _serve(self, road: Road, route: str, prefetch: int) -> None:
         """Consume one route until that breaks, after waiting for it to be there."""
         refused = retry_if_exception_type((ChannelNotFoundEntity, ChannelAccessRefused))
         async for attempt in AsyncRetrying(retry=refused, wait=BACK_OFF, reraise=True):
             if self._stopped.is_set():
                 return
             with attempt:
-                await self._serve_once(link, route, prefetch)
+                await self._serve_once(road, route, prefetch)
 
-    async def _serve_once(self, link: Link, route: str, prefetch: int) -> None:
+    async def _serve_once(self, road: Road, route: str, prefetch: int) -> None:
         generation = next(self._generations)
-        subscription = Subscription(link, await link.channel(), Source.of(route, generation), self._receivers)
+        subscription = await road.subscription(Source.of(route, generation), self._receivers)
         # Before it is started: messages may arrive before the broker's answer is read.
         self._open[generation] = subscription
         try:
@@ -183,7 +188,7 @@ class Consumer:
             self._missing.add(route)
             _log.warning("route %r cannot be consumed yet (%s); trying again until it can", route, error)
 
-    async def _ask_each(self, ask: Callable[[Subscription], Awaitable[None]]) -> bool:
+    async def _ask_each(self, ask: Callable[[RouteSubscription], Awaitable[None]]) -> bool:
         """Return whether there were subscriptions and the broker has answered each."""
         subscriptions = list(self._open.values())
         answered = bool(subscriptions)

@@ -32,6 +32,14 @@ class Receivers:
     on_delivery: Callable[[Delivery], None]
     on_unreadable: Callable[[Unreadable], None]
 
+    def take(self, read: Delivery | Unreadable) -> None:
+        """Hand over what was read."""
+        match read:
+            case Delivery():
+                self.on_delivery(read)
+            case Unreadable():
+                self.on_unreadable(read)
+
 
 class Subscription:
     """A consumer of `source.route` on `channel`, which serves nothing else."""
@@ -97,11 +105,7 @@ class Subscription:
         try:
             read = codec.read(message, self.source, received=time.monotonic(), received_at=datetime.now(UTC))
             self._outstanding.add(read.tag)
-            match read:
-                case Delivery():
-                    self._receivers.on_delivery(read)
-                case Unreadable():
-                    self._receivers.on_unreadable(read)
+            self._receivers.take(read)
         except Exception as error:  # noqa: BLE001  # aiormq would only log it, and the delivery never be settled
             self._break(error)
 
