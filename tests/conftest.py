@@ -1,7 +1,7 @@
 """The servers, databases and names that tests ask for by the name of a parameter.
 
 `BROKERJOBS_TEST_DATABASE_URL` and `BROKERJOBS_TEST_BROKER_URL` name servers to use (with an administrator's login),
-otherwise private ones are started for the session.
+otherwise private ones are started for the session, or those that `--servers` chooses.
 """
 
 from __future__ import annotations
@@ -17,26 +17,49 @@ import psycopg
 import pytest
 
 from brokerjobs.servers import finder
-from brokerjobs.servers.postgres import PrivatePostgres
-from brokerjobs.servers.rabbitmq import PrivateRabbitMQ
+from tests import sources
 from tests.databases import Database, Databases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from brokerjobs.servers.finder import Server
+    from tests.nodes import PostgresNode, RabbitMQNode
+
+_GIVEN = tuple(f"{finder.TEST_PREFIX}_{name}_URL" for name in ("DATABASE", "BROKER"))
 
 
 class RabbitMQFactory(Protocol):
     """Starts a RabbitMQ node of a test module's own; about six seconds, so share it in the module."""
 
-    def __call__(self, config: str = "", advanced: str = "") -> PrivateRabbitMQ: ...
+    def __call__(self, config: str = "", advanced: str = "") -> RabbitMQNode: ...
 
 
 class PostgresFactory(Protocol):
     """Starts a PostgreSQL server of a test module's own; about a second."""
 
-    def __call__(self, settings: Mapping[str, str] | None = None, *, fsync: bool = False) -> PrivatePostgres: ...
+    def __call__(self, settings: Mapping[str, str] | None = None, *, fsync: bool = False) -> PostgresNode: ...
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The choice of servers."""
+    choices = "; ".join(f"{kind}: {what}" for kind, what in sources.KINDS.items())
+    group = parser.getgroup("brokerjobs")
+    group.addoption("--servers", choices=tuple(sources.KINDS), default="private", help=f"{choices} (private)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Says at once if the servers that were chosen cannot be had."""
+    sources.check(_kind(config), _GIVEN)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Names them."""
+    return f"servers: {_kind(config)} ({sources.KINDS[_kind(config)]})"
+
+
+def _kind(config: pytest.Config) -> str:
+    return str(config.getoption("servers"))
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +72,25 @@ def server_folder() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def postgres(server_folder: Path) -> Iterator[Server]:
+def source(server_folder: Path, pytestconfig: pytest.Config) -> sources.Source:
+    """Starts servers that tests may break, of the kind that was chosen."""
+    return sources.source(_kind(pytestconfig), server_folder)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def chosen_servers(source: sources.Source, pytestconfig: pytest.Config) -> Iterator[None]:
+    """Servers of a kind that was chosen count as given ones, so that programs which tests start use them, too."""
+    kind = _kind(pytestconfig)
+    with ExitStack() as started, pytest.MonkeyPatch.context() as environment:
+        if kind != "private":
+            environment.setenv(_GIVEN[0], started.enter_context(source.postgres()).url)
+        if kind == "containers":
+            environment.setenv(_GIVEN[1], started.enter_context(source.rabbitmq()).url)
+        yield
+
+
+@pytest.fixture(scope="session")
+def postgres(server_folder: Path, chosen_servers: None) -> Iterator[Server]:
     """The PostgreSQL server of the session; `.url` is its administrator's."""
     server = finder.find_postgres(server_folder, prefix=finder.TEST_PREFIX, fsync=False)
     yield server
@@ -57,7 +98,7 @@ def postgres(server_folder: Path) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def rabbitmq(server_folder: Path) -> Iterator[Server]:
+def rabbitmq(server_folder: Path, chosen_servers: None) -> Iterator[Server]:
     """The RabbitMQ server of the session; `.url` is its administrator's."""
     server = finder.find_rabbitmq(server_folder, prefix=finder.TEST_PREFIX)
     yield server
@@ -102,24 +143,22 @@ def broker_url(rabbitmq: Server) -> str:
 
 
 @pytest.fixture(scope="module")
-def rabbitmq_factory(server_folder: Path) -> Iterator[RabbitMQFactory]:
+def rabbitmq_factory(source: sources.Source) -> Iterator[RabbitMQFactory]:
     """Starts nodes with a configuration of their own; they end with the module."""
     with ExitStack() as started:
 
-        def start(config: str = "", advanced: str = "") -> PrivateRabbitMQ:
-            folder = server_folder / f"rabbitmq-{secrets.token_hex(4)}"
-            return started.enter_context(PrivateRabbitMQ.start(folder, config, advanced))
+        def start(config: str = "", advanced: str = "") -> RabbitMQNode:
+            return started.enter_context(source.rabbitmq(config, advanced))
 
         yield start
 
 
 @pytest.fixture(scope="module")
-def postgres_factory(server_folder: Path) -> Iterator[PostgresFactory]:
+def postgres_factory(source: sources.Source) -> Iterator[PostgresFactory]:
     """Starts PostgreSQL servers with settings of their own; they end with the module."""
     with ExitStack() as started:
 
-        def start(settings: Mapping[str, str] | None = None, *, fsync: bool = False) -> PrivatePostgres:
-            folder = server_folder / f"postgres-{secrets.token_hex(4)}"
-            return started.enter_context(PrivatePostgres.start(folder, settings, fsync=fsync))
+        def start(settings: Mapping[str, str] | None = None, *, fsync: bool = False) -> PostgresNode:
+            return started.enter_context(source.postgres(settings, fsync=fsync))
 
         yield start

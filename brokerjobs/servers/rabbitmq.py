@@ -110,6 +110,14 @@ class PrivateRabbitMQ:
         """Start the broker inside the node again and wait until it takes connections."""
         self.ctl("start_app")
 
+    def freeze(self) -> None:
+        """Let the node stand still, with its connections open, until `thaw`."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let the node go on."""
+        os.kill(self.pid, signal.SIGCONT)
+
     def stop(self) -> None:
         """End the node in order, then its epmd; idempotent."""
         if self._process is not None:

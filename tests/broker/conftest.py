@@ -9,12 +9,13 @@ import pytest
 
 from brokerjobs.broker import names, topology
 from brokerjobs.broker.publisher import Publisher
-from brokerjobs.servers.rabbitmq import PrivateRabbitMQ
 from tests.broker.inbox import Inbox
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
+
+    from tests.nodes import RabbitMQNode
+    from tests.sources import Source
 
 
 class InboxFactory(Protocol):
@@ -24,9 +25,9 @@ class InboxFactory(Protocol):
 
 
 @pytest.fixture(scope="session")
-def node(server_folder: Path) -> Iterator[PrivateRabbitMQ]:
+def node(source: Source) -> Iterator[RabbitMQNode]:
     """A node of these tests' own, which they may stop, block and give users; a test leaves it as it was."""
-    with PrivateRabbitMQ.start(server_folder / "broker-node") as started:
+    with source.rabbitmq() as started:
         yield started
 
 
@@ -39,7 +40,7 @@ async def route(broker_url: str, namespace: str) -> str:
 
 
 @pytest.fixture
-async def node_route(node: PrivateRabbitMQ, namespace: str) -> str:
+async def node_route(node: RabbitMQNode, namespace: str) -> str:
     """A declared quorum route of `node`."""
     name = names.route_name(namespace, "default")
     await topology.declare(node.url, topology.Topology(routes=frozenset({name})))
@@ -54,7 +55,7 @@ async def publisher(broker_url: str) -> AsyncIterator[Publisher]:
 
 
 @pytest.fixture
-async def node_publisher(node: PrivateRabbitMQ) -> AsyncIterator[Publisher]:
+async def node_publisher(node: RabbitMQNode) -> AsyncIterator[Publisher]:
     made = Publisher(node.url)
     yield made
     await made.close()

@@ -18,7 +18,7 @@ from brokerjobs.errors import BrokerUnavailable, ConfigurationError, PermissionD
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from brokerjobs.servers.rabbitmq import PrivateRabbitMQ
+    from tests.nodes import RabbitMQNode
 
 
 def changed(url: str, **parts: str) -> str:
@@ -81,7 +81,7 @@ async def test_open_link__sets_the_heartbeat_and_the_sockets_options(broker_url:
         assert opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 40_000
 
 
-async def test_linked__names_the_connection_and_gives_it_back(node: PrivateRabbitMQ) -> None:
+async def test_linked__names_the_connection_and_gives_it_back(node: RabbitMQNode) -> None:
     async def names() -> str:
         return await asyncio.to_thread(node.ctl, "list_connections", "client_properties")
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -22,13 +20,13 @@ from tests.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from brokerjobs.servers.rabbitmq import PrivateRabbitMQ
     from tests.broker.conftest import InboxFactory
+    from tests.nodes import RabbitMQNode
 
 CONFIRMED, UNKNOWN = PublishOutcome.CONFIRMED, PublishOutcome.UNKNOWN
 
 
-async def ctl(node: PrivateRabbitMQ, *arguments: str) -> str:
+async def ctl(node: RabbitMQNode, *arguments: str) -> str:
     return await asyncio.to_thread(node.ctl, *arguments)
 
 
@@ -42,7 +40,7 @@ async def confirmed(publisher: Publisher, route: str) -> None:
 
 
 async def test_connections__that_are_closed_are_made_anew(
-    node: PrivateRabbitMQ, node_route: str, node_publisher: Publisher, inbox: InboxFactory
+    node: RabbitMQNode, node_route: str, node_publisher: Publisher, inbox: InboxFactory
 ) -> None:
     await node_publisher.publish(rings(node_route, 3))
     received = await inbox(node_route, url=node.url)
@@ -57,7 +55,7 @@ async def test_connections__that_are_closed_are_made_anew(
 
 
 async def test_ack__is_never_sent_on_another_channel(
-    node: PrivateRabbitMQ, node_route: str, node_publisher: Publisher, inbox: InboxFactory
+    node: RabbitMQNode, node_route: str, node_publisher: Publisher, inbox: InboxFactory
 ) -> None:
     await node_publisher.publish(rings(node_route, 3))
     received = await inbox(node_route, url=node.url)
@@ -75,7 +73,7 @@ async def test_ack__is_never_sent_on_another_channel(
 
 
 async def test_broker__that_stops_and_starts_is_used_again(
-    node: PrivateRabbitMQ, node_route: str, node_publisher: Publisher, inbox: InboxFactory
+    node: RabbitMQNode, node_route: str, node_publisher: Publisher, inbox: InboxFactory
 ) -> None:
     received = await inbox(node_route, url=node.url)
     await received.consumes(node_route)
@@ -96,7 +94,7 @@ async def test_broker__that_stops_and_starts_is_used_again(
     assert {delivery.redelivered for delivery in (await received.has(3))[1:]} == {True, False}
 
 
-async def test_channel_numbers__that_are_used_up_cost_a_new_connection(node: PrivateRabbitMQ, namespace: str) -> None:
+async def test_channel_numbers__that_are_used_up_cost_a_new_connection(node: RabbitMQNode, namespace: str) -> None:
     """Each publish to a missing exchange, and each look for a missing route, uses one."""
     route = names.route_name(namespace, "default")
     await ctl(node, "eval", "application:set_env(rabbit, channel_max, 3).")
@@ -115,7 +113,7 @@ async def test_channel_numbers__that_are_used_up_cost_a_new_connection(node: Pri
 
 
 async def test_broker__that_stands_still_is_noticed_by_its_heartbeat(
-    node: PrivateRabbitMQ, node_route: str, caplog: pytest.LogCaptureFixture
+    node: RabbitMQNode, node_route: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It answers nothing and closes nothing; aiormq gives up after three times (heartbeat + 1 s)."""
     second = timedelta(seconds=1)
@@ -123,12 +121,12 @@ async def test_broker__that_stands_still_is_noticed_by_its_heartbeat(
     assert await publisher.publish([ring(node_route)]) == [CONFIRMED]
     async with Inbox(node.url, {node_route: 5}, heartbeat=second) as received:
         await received.has(1)
-        os.kill(node.pid, signal.SIGSTOP)
+        await asyncio.to_thread(node.freeze)
         try:
             await received.consumes()
             assert await publisher.publish([ring(node_route)]) == [UNKNOWN]
         finally:
-            os.kill(node.pid, signal.SIGCONT)
+            await asyncio.to_thread(node.thaw)
 
         await received.consumes(node_route)
         assert (await received.has(2))[1].redelivered
@@ -138,7 +136,7 @@ async def test_broker__that_stands_still_is_noticed_by_its_heartbeat(
 
 
 async def test_channel__that_the_broker_closes_costs_a_redelivery(
-    node: PrivateRabbitMQ, node_route: str, node_publisher: Publisher, caplog: pytest.LogCaptureFixture
+    node: RabbitMQNode, node_route: str, node_publisher: Publisher, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A delivery that is not settled within the broker's consumer time-out."""
     await ctl(node, "eval", "[application:set_env(rabbit, K, 500) || K <- [consumer_timeout, channel_tick_interval]].")
@@ -157,7 +155,7 @@ async def test_channel__that_the_broker_closes_costs_a_redelivery(
 
 
 @asynccontextmanager
-async def memory_alarm(node: PrivateRabbitMQ) -> AsyncGenerator[None]:
+async def memory_alarm(node: RabbitMQNode) -> AsyncGenerator[None]:
     await ctl(node, "set_vm_memory_high_watermark", "0")
     try:
         yield
@@ -166,7 +164,7 @@ async def memory_alarm(node: PrivateRabbitMQ) -> AsyncGenerator[None]:
 
 
 async def test_publish__under_a_memory_alarm_is_unknown_within_its_time_limit(
-    node: PrivateRabbitMQ, node_route: str
+    node: RabbitMQNode, node_route: str
 ) -> None:
     publisher = Publisher(node.url, time_limit=timedelta(seconds=1))
     assert await publisher.publish([ring(node_route)]) == [CONFIRMED]
@@ -186,7 +184,7 @@ async def test_publish__under_a_memory_alarm_is_unknown_within_its_time_limit(
 
 
 async def test_consumer__goes_on_under_a_memory_alarm(
-    node: PrivateRabbitMQ, node_route: str, node_publisher: Publisher, inbox: InboxFactory
+    node: RabbitMQNode, node_route: str, node_publisher: Publisher, inbox: InboxFactory
 ) -> None:
     """An alarm blocks who publishes; so nothing is ever published on the connection that consumes."""
     await node_publisher.publish(rings(node_route, 5))
@@ -200,7 +198,7 @@ async def test_consumer__goes_on_under_a_memory_alarm(
 
 
 async def test_delivery_limit__sends_what_comes_again_and_again_to_quarantine(
-    node: PrivateRabbitMQ, node_route: str, node_publisher: Publisher, inbox: InboxFactory
+    node: RabbitMQNode, node_route: str, node_publisher: Publisher, inbox: InboxFactory
 ) -> None:
     await node_publisher.publish([ring(node_route)])
     for _ in range(21):
@@ -213,7 +211,7 @@ async def test_delivery_limit__sends_what_comes_again_and_again_to_quarantine(
 
 
 async def test_publisher__that_is_cancelled_leaves_a_working_connection(
-    node: PrivateRabbitMQ, node_route: str, node_publisher: Publisher
+    node: RabbitMQNode, node_route: str, node_publisher: Publisher
 ) -> None:
     for _ in range(20):
         publishing = asyncio.create_task(node_publisher.publish(rings(node_route, 50)))

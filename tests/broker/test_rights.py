@@ -17,13 +17,13 @@ from tests.broker import raw
 from tests.broker.inbox import ring, rings
 
 if TYPE_CHECKING:
-    from brokerjobs.servers.rabbitmq import PrivateRabbitMQ
     from tests.broker.conftest import InboxFactory
+    from tests.nodes import RabbitMQNode
 
 NOTHING = "^$"
 
 
-def login(node: PrivateRabbitMQ, configure: str, write: str, read: str) -> str:
+def login(node: RabbitMQNode, configure: str, write: str, read: str) -> str:
     """Return the URL of a new user who has exactly these rights."""
     user, password = f"user{secrets.token_hex(4)}", secrets.token_hex(8)
     node.ctl("add_user", user, password)
@@ -31,7 +31,7 @@ def login(node: PrivateRabbitMQ, configure: str, write: str, read: str) -> str:
     return str(URL(node.url).with_user(user).with_password(password))
 
 
-async def test_publisher__needs_only_write_on_the_exchange(node: PrivateRabbitMQ, node_route: str) -> None:
+async def test_publisher__needs_only_write_on_the_exchange(node: RabbitMQNode, node_route: str) -> None:
     namespace = names.namespace_of(node_route)
     publisher = Publisher(login(node, NOTHING, rf"^{namespace}\.jobs$", NOTHING))
 
@@ -40,7 +40,7 @@ async def test_publisher__needs_only_write_on_the_exchange(node: PrivateRabbitMQ
 
 
 async def test_publisher__without_the_right_is_told_so(
-    node: PrivateRabbitMQ, node_route: str, caplog: pytest.LogCaptureFixture
+    node: RabbitMQNode, node_route: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     publisher = Publisher(login(node, NOTHING, NOTHING, NOTHING))
 
@@ -52,7 +52,7 @@ async def test_publisher__without_the_right_is_told_so(
 
 
 async def test_consumer__needs_only_read_on_the_route(
-    node: PrivateRabbitMQ, node_route: str, node_publisher: Publisher, inbox: InboxFactory
+    node: RabbitMQNode, node_route: str, node_publisher: Publisher, inbox: InboxFactory
 ) -> None:
     """Also to settle, to flush, and to send to quarantine, which the broker does itself."""
     namespace = names.namespace_of(node_route)
@@ -69,14 +69,14 @@ async def test_consumer__needs_only_read_on_the_route(
     await raw.comes_to_hold(node.url, names.quarantine_queue(namespace), 1)
 
 
-async def test_consumer__without_the_right_ends_at_once(node: PrivateRabbitMQ, node_route: str) -> None:
+async def test_consumer__without_the_right_ends_at_once(node: RabbitMQNode, node_route: str) -> None:
     consumer = Consumer(login(node, NOTHING, NOTHING, NOTHING), {node_route: 1}, print, print)
 
     with pytest.raises(PermissionDenied, match=f"may not read '{node_route}'"):
         await consumer.run()
 
 
-async def test_declare__needs_rights_on_its_own_namespace_only(node: PrivateRabbitMQ, namespace: str) -> None:
+async def test_declare__needs_rights_on_its_own_namespace_only(node: RabbitMQNode, namespace: str) -> None:
     ours = rf"^{namespace}\."
     route = names.route_name(namespace, "default")
 
@@ -86,7 +86,7 @@ async def test_declare__needs_rights_on_its_own_namespace_only(node: PrivateRabb
 
 
 async def test_declare__without_the_right_names_everything_it_could_not_declare(
-    node: PrivateRabbitMQ, namespace: str
+    node: RabbitMQNode, namespace: str
 ) -> None:
     ours = rf"^{namespace}\."
     url = login(node, rf"^{namespace}\.(jobs|dead|quarantine)$", ours, ours)

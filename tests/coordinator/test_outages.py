@@ -25,13 +25,13 @@ from tests.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from brokerjobs.servers.rabbitmq import PrivateRabbitMQ
     from tests.conftest import PostgresFactory, RabbitMQFactory
     from tests.databases import Database
+    from tests.nodes import RabbitMQNode
 
 
 @pytest.fixture(scope="module")
-def node(rabbitmq_factory: RabbitMQFactory) -> PrivateRabbitMQ:
+def node(rabbitmq_factory: RabbitMQFactory) -> RabbitMQNode:
     """A broker that these tests may stop."""
     return rabbitmq_factory()
 
@@ -79,7 +79,7 @@ async def was_taken(staged: Stage) -> None:
 
 
 async def test_outage__jobs_wait_for_the_broker_and_are_rung_when_it_is_back(
-    database: Database, node: PrivateRabbitMQ, namespace: str
+    database: Database, node: RabbitMQNode, namespace: str
 ) -> None:
     async with stage(database, node.url, namespace) as staged, coordinating(staged):
         await staged.submit()
@@ -97,7 +97,7 @@ async def test_outage__jobs_wait_for_the_broker_and_are_rung_when_it_is_back(
 
 
 async def test_outage__a_route_is_declared_when_the_broker_is_back(
-    database: Database, node: PrivateRabbitMQ, namespace: str
+    database: Database, node: RabbitMQNode, namespace: str
 ) -> None:
     await asyncio.to_thread(node.stop_app)
     async with stage(database, node.url, namespace) as staged, coordinating(staged):
@@ -132,7 +132,7 @@ async def test_outage__services_go_on_when_the_ledger_is_back(
 
 
 async def test_rights__a_broker_login_that_may_only_publish_rings_and_says_once_that_it_declares_nothing(
-    database: Database, node: PrivateRabbitMQ, namespace: str, caplog: pytest.LogCaptureFixture
+    database: Database, node: RabbitMQNode, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     password = secrets.token_hex(8)
     await asyncio.to_thread(node.ctl, "add_user", namespace, password)
@@ -150,7 +150,7 @@ async def test_rights__a_broker_login_that_may_only_publish_rings_and_says_once_
 
 
 async def test_rights__a_login_that_may_declare_does_it_in_place_of_one_that_may_not(
-    database: Database, node: PrivateRabbitMQ, namespace: str, caplog: pytest.LogCaptureFixture
+    database: Database, node: RabbitMQNode, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     password = secrets.token_hex(8)
     await asyncio.to_thread(node.ctl, "add_user", namespace, password)

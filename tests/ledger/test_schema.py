@@ -19,9 +19,9 @@ from tests.waiting import eventually_sync
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from brokerjobs.servers.postgres import PrivatePostgres
     from tests.conftest import PostgresFactory
     from tests.databases import Database
+    from tests.nodes import PostgresNode
 
 SHAPE = """
 select 'column', table_name::text, column_name || ' ' || data_type || ' ' || coalesce(column_default, '') || is_nullable
@@ -173,13 +173,13 @@ def test_grant__refuses_an_unknown_kind_and_an_unknown_login(database: Database)
 
 
 @pytest.fixture(scope="module")
-def server(postgres_factory: PostgresFactory) -> PrivatePostgres:
+def server(postgres_factory: PostgresFactory) -> PostgresNode:
     """A server on which nobody has set a ledger up: the group roles belong to the whole server."""
     return postgres_factory()
 
 
 @pytest.fixture
-def fresh(server: PrivatePostgres) -> Iterator[str]:
+def fresh(server: PostgresNode) -> Iterator[str]:
     """Its administrator's URL; the group roles are gone, and come to an end again."""
     yield server.url
     with psycopg.connect(server.url, autocommit=True) as admin:

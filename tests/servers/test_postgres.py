@@ -17,9 +17,8 @@ from tests import processes
 from tests.waiting import eventually_sync
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
-
-    from tests.conftest import PostgresFactory
 
 
 def setting(url: str, name: str) -> str:
@@ -30,8 +29,10 @@ def setting(url: str, name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def server(postgres_factory: PostgresFactory) -> PrivatePostgres:
-    return postgres_factory({"max_connections": "37", "application_name": "it's"})
+def server(server_folder: Path) -> Iterator[PrivatePostgres]:
+    settings = {"max_connections": "37", "application_name": "it's"}
+    with PrivatePostgres.start(server_folder / "postgres-here", settings, fsync=False) as started:
+        yield started
 
 
 def test_start__applies_settings_and_listens_on_loopback_alone(server: PrivatePostgres) -> None:

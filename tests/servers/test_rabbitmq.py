@@ -7,18 +7,31 @@ from aio_pika import connect
 from aio_pika.exceptions import AMQPConnectionError
 
 from brokerjobs.errors import ConfigurationError
+from brokerjobs.servers import rabbitmq
 from brokerjobs.servers.rabbitmq import PrivateRabbitMQ, speaks_amqp
 from tests import processes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.conftest import RabbitMQFactory
+
+@pytest.fixture(scope="module", autouse=True)
+def installed(pytestconfig: pytest.Config) -> None:
+    """These test private nodes themselves, whatever the other tests use."""
+    try:
+        rabbitmq.find_scripts()
+    except ConfigurationError as error:
+        if pytestconfig.getoption("servers") == "containers":
+            pytest.skip(f"{error}: RabbitMQ comes from Docker here")
+        raise
 
 
 @pytest.fixture(scope="module")
-def node(rabbitmq_factory: RabbitMQFactory) -> PrivateRabbitMQ:
-    return rabbitmq_factory("channel_max = 99\n", "[{rabbit, [{consumer_timeout, 5000}]}].\n")
+def node(server_folder: Path) -> Iterator[PrivateRabbitMQ]:
+    advanced = "[{rabbit, [{consumer_timeout, 5000}]}].\n"
+    with PrivateRabbitMQ.start(server_folder / "rabbitmq-here", "channel_max = 99\n", advanced) as started:
+        yield started
 
 
 async def test_start__takes_its_own_user_and_configuration(node: PrivateRabbitMQ) -> None:
