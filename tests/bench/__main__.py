@@ -1,7 +1,7 @@
-"""`make bench`: no-op jobs drained a second by one worker process, beside bare aio-pika consume and ack.
+"""`make bench`: what one worker and one producer process do a second, how late jobs start, what memory is held.
 
-Both contestants take persistent messages from a quorum queue with prefetch 200, on the same servers in the same run, in
-interleaved rounds; PostgreSQL runs with fsync and synchronous_commit on.  Writes build/bench.json.
+Contestants of one table run in interleaved rounds on the same servers; PostgreSQL runs with fsync and
+synchronous_commit on, or the run ends.  Prints tables and writes build/bench.json.
 """
 
 from __future__ import annotations
@@ -11,222 +11,194 @@ import asyncio
 import json
 import os
 import platform
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import aio_pika
 import psycopg
-from uuid_utils.compat import uuid7
 
-from brokerjobs.broker.codec import doorbell
-from brokerjobs.broker.names import route_name
-from brokerjobs.broker.publisher import Publisher
-from brokerjobs.broker.topology import Topology, declare
-from brokerjobs.ledger import inquiries, schema, services
-from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions
+from brokerjobs.ledger import schema
 from brokerjobs.servers.postgres import PrivatePostgres
 from brokerjobs.servers.rabbitmq import PrivateRabbitMQ
-from tests.bench.noop import noop
+from tests.bench import draining, latency, memory, submitting
+from tests.bench.stage import DEFAULT, PREFETCH, ROOT, TUNED, Stage
 
 if TYPE_CHECKING:
-    from uuid import UUID
+    from collections.abc import Awaitable, Callable, Generator
 
-ROOT = Path(__file__).parents[2]
-PREFETCH = 200
+# What other shapes of a worker would cost (decision 0002): the same worker, with the handler's body elsewhere.
+CANDIDATES = (
+    replace(TUNED, label="one loop"),
+    replace(TUNED, label="two loops", handler="loop"),
+    replace(TUNED, label="two processes", handler="process"),
+)
 
 
 @dataclass(frozen=True)
-class Shape:
-    """How one of our contestants is set."""
+class Sizes:
+    """How much of each is done; 0 leaves a part out."""
 
-    label: str
-    concurrency: int
-    prefetch: int
-
-
-SHAPES = (Shape("tuned", 100, PREFETCH), Shape("default", 20, 40))
-
-
-class Bench:
-    """The servers of one run."""
-
-    def __init__(self, database_url: str, broker_url: str) -> None:
-        self.database_url = database_url
-        self.broker_url = broker_url
-        self.publisher = Publisher(broker_url)
-
-    async def ours(self, shape: Shape, jobs: int) -> float:
-        """Jobs a second, from the first claim to the last accepted result, by the ledger's clock."""
-        namespace = f"b{uuid7().hex[-8:]}"
-        ids = await self._submit(namespace, jobs)
-        environment = os.environ | {
-            "BROKERJOBS_DATABASE_URL": self.database_url,
-            "BROKERJOBS_BROKER_URL": self.broker_url,
-            "BROKERJOBS_TEST_NAMESPACE": namespace,
-            "BROKERJOBS_WORKER__COORDINATOR": "false",
-            "BROKERJOBS_WORKER__CONCURRENCY": str(shape.concurrency),
-            "BROKERJOBS_WORKER__PREFETCH": str(shape.prefetch),
-        }
-        worker = subprocess.Popen([sys.executable, "-m", "tests.bench.noop"], cwd=ROOT, env=environment)
-        try:
-            await self._wait_until_done(ids)
-        finally:
-            worker.send_signal(signal.SIGTERM)
-            worker.wait(30)
-        query = (
-            "select extract(epoch from max(s.finished_at) - min(a.claimed_at)) from brokerjobs.job j"
-            " join brokerjobs.job_state s on s.job_id = j.id join brokerjobs.attempt a on a.job_id = j.id"
-            " where j.namespace = %s"
-        )
-        async with await psycopg.AsyncConnection.connect(self.database_url) as connection:
-            row = await (await connection.execute(query, [namespace])).fetchone()
-        return jobs / float((row or (0,))[0])
-
-    async def _submit(self, namespace: str, jobs: int) -> list[UUID]:
-        """Submits jobs and publishes their doorbells, as a client does."""
-        route = route_name(namespace, "default")
-        await declare(self.broker_url, Topology(frozenset({namespace}), frozenset({route})))
-        ledger = AsyncLedgerConnection(ConnectOptions(self.database_url))
-        await ledger.fetch(services.register_types(namespace, [noop.as_data()], change=True))
-        ids: list[UUID] = []
-        for first in range(0, jobs, 500):
-            new = [
-                inquiries.NewJob(uuid7(), str(n), None, {}, None, None, None)
-                for n in range(first, min(first + 500, jobs))
-            ]
-            batch = inquiries.SubmitBatch(namespace, "noop", "bench", noop.fingerprint, datetime.now(UTC), True, new)
-            submitted = await ledger.fetch(inquiries.submit(batch))
-            tickets = {one.id: one.ticket for one in submitted if one.ticket is not None}
-            rings = [
-                doorbell(ticket=ticket, job_id=job_id, namespace=namespace, route=route)
-                for job_id, ticket in tickets.items()
-            ]
-            await self.publisher.publish(rings)
-            await ledger.fetch(services.outbox_done(list(tickets.values())))
-            ids += tickets
-        await ledger.close()
-        return ids
-
-    async def _wait_until_done(self, ids: list[UUID]) -> None:
-        ledger = AsyncLedgerConnection(ConnectOptions(self.database_url))
-        end = time.monotonic() + 300
-        left = ids
-        while left:
-            if time.monotonic() > end:
-                raise TimeoutError(f"{len(left)} of {len(ids)} jobs are not done after 300 s")
-            await asyncio.sleep(0.25)
-            # The last ones first: asking for all would load the server that is measured.
-            sample = left[-50:]
-            done = {row.job_id for row in await ledger.fetch(inquiries.status(sample)) if row.state == "succeeded"}
-            if len(done) == len(sample):
-                states = await ledger.fetch(inquiries.status(left))
-                left = [row.job_id for row in states if row.state != "succeeded"]
-        await ledger.close()
-
-    async def bare(self, messages: int) -> float:
-        """Messages a second that a plain aio-pika consumer acknowledges, from the first to the last."""
-        connection = await aio_pika.connect(self.broker_url)
-        async with connection:
-            channel = await connection.channel()
-            await channel.set_qos(prefetch_count=PREFETCH)
-            name = f"bare-{uuid7().hex[-8:]}"
-            queue = await channel.declare_queue(name, durable=True, arguments={"x-queue-type": "quorum"})
-            body = b'{"v":1,"job":"00000000-0000-0000-0000-000000000000"}'
-            for first in range(0, messages, 500):
-                sends = [
-                    channel.default_exchange.publish(
-                        aio_pika.Message(body, delivery_mode=aio_pika.DeliveryMode.PERSISTENT), name
-                    )
-                    for _ in range(min(500, messages - first))
-                ]
-                await asyncio.gather(*sends)
-            times: list[float] = []
-            done = asyncio.Event()
-
-            async def take(message: aio_pika.abc.AbstractIncomingMessage) -> None:
-                await message.ack()
-                times.append(time.perf_counter())
-                if len(times) == messages:
-                    done.set()
-
-            await queue.consume(take)
-            await asyncio.wait_for(done.wait(), 300)
-            await queue.delete(if_unused=False, if_empty=False)
-        return messages / (times[-1] - times[0])
+    rounds: int
+    jobs: int
+    submits: int
+    latency_seconds: int
+    memory_jobs: int
+    candidates: int
 
 
-async def run(rounds: int, jobs: int) -> dict[str, Any]:
-    """Runs the rounds and answers the figures."""
+@contextmanager
+def servers() -> Generator[Stage]:
+    """Private servers with a ledger."""
     with tempfile.TemporaryDirectory(prefix="brokerjobs-bench-") as name:
         folder = Path(name)
         folder.chmod(0o755)
         postgres = PrivatePostgres.start(folder / "postgres", {"shared_buffers": "256MB"}, fsync=True)
         rabbitmq = PrivateRabbitMQ.start(folder / "rabbitmq")
         try:
-            return await _measure(Bench(postgres.url, rabbitmq.url), rounds, jobs)
+            schema.apply(postgres.url)
+            yield Stage(postgres.url, rabbitmq.url)
         finally:
             rabbitmq.stop()
             postgres.stop()
 
 
-async def _measure(bench: Bench, rounds: int, jobs: int) -> dict[str, Any]:
-    schema.apply(bench.database_url)
-    with psycopg.connect(bench.database_url) as connection:
-        settings = {
-            name: connection.execute("select current_setting(%s)", [name]).fetchone()
-            for name in ("fsync", "synchronous_commit", "server_version")
-        }
-    figures: dict[str, list[float]] = {"bare": [], **{shape.label: [] for shape in SHAPES}}
-    for number in range(1, rounds + 1):
-        figures["bare"].append(await bench.bare(jobs))
-        for shape in SHAPES:
-            figures[shape.label].append(await bench.ours(shape, jobs))
-        line = ", ".join(f"{label} {rates[-1]:.0f}/s" for label, rates in figures.items())
-        print(f"round {number} of {rounds}: {line}", file=sys.stderr, flush=True)
-    await bench.publisher.close()
-    medians = {label: statistics.median(rates) for label, rates in figures.items()}
-    return {
+def settings_of(stage: Stage) -> dict[str, str]:
+    """The settings that make figures comparable; ends the run if commits are not made safe."""
+    with psycopg.connect(stage.database_url) as connection:
+        rows = connection.execute(
+            "select name, setting from pg_settings where name in ('fsync', 'synchronous_commit', 'server_version')"
+        ).fetchall()
+    settings: dict[str, str] = dict(rows)
+    for name in ("fsync", "synchronous_commit"):
+        if settings[name] != "on":
+            sys.exit(f"{name} is {settings[name]}: figures without safe commits would say nothing")
+    return settings
+
+
+async def rounds(count: int, parts: dict[str, Callable[[], Awaitable[float]]]) -> dict[str, list[float]]:
+    """Runs the parts in turn, `count` times; answers each one's figures."""
+    figures: dict[str, list[float]] = {label: [] for label in parts}
+    for number in range(1, count + 1):
+        for label, part in parts.items():
+            figures[label].append(await part())
+        _say(f"round {number} of {count}: " + ", ".join(f"{label} {one[-1]:.0f}/s" for label, one in figures.items()))
+    return figures
+
+
+async def run(stage: Stage, sizes: Sizes) -> dict[str, Any]:
+    """Runs all parts and answers the figures."""
+    figures: dict[str, Any] = {
+        "settings": settings_of(stage),
+        "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.system()},
+        "sizes": asdict(sizes),
+        "shapes": {shape.label: asdict(shape) for shape in (TUNED, DEFAULT, memory.SHAPE)},
+        "bare_prefetch": PREFETCH,
+    }
+    drained = await rounds(
+        sizes.rounds,
+        {
+            "bare": lambda: draining.bare(stage, sizes.jobs),
+            "tuned": lambda: draining.ours(stage, TUNED, sizes.jobs),
+            "default": lambda: draining.ours(stage, DEFAULT, sizes.jobs),
+        },
+    )
+    medians = {label: statistics.median(rates) for label, rates in drained.items()}
+    figures |= {
         "drain_per_s": round(medians["tuned"]),
         "drain_default_per_s": round(medians["default"]),
         "bare_aio_pika_per_s": round(medians["bare"]),
         "drain_ratio": round(medians["tuned"] / medians["bare"], 3),
         "drain_default_ratio": round(medians["default"] / medians["bare"], 3),
-        "jobs": jobs,
-        "rounds": {label: [round(rate) for rate in rates] for label, rates in figures.items()},
-        "shapes": {shape.label: {"concurrency": shape.concurrency, "prefetch": shape.prefetch} for shape in SHAPES},
-        "bare_prefetch": PREFETCH,
-        "settings": {name: (row or ("?",))[0] for name, row in settings.items()},
-        "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.system()},
+        "rounds": {label: [round(rate) for rate in rates] for label, rates in drained.items()},
     }
+    if sizes.submits:
+        submitted = await rounds(
+            sizes.rounds,
+            {
+                "submit": lambda: submitting.singles(stage, sizes.submits),
+                "submit_many": lambda: submitting.batches(stage, 5 * sizes.submits),
+            },
+        )
+        figures |= {f"{label}_per_s": round(statistics.median(rates)) for label, rates in submitted.items()}
+    if sizes.latency_seconds:
+        figures["latency_ms"] = asdict(await latency.measured(stage, sizes.latency_seconds))
+    if sizes.candidates:
+        worked = await rounds(
+            sizes.candidates,
+            {shape.label: partial(draining.ours, stage, shape, sizes.jobs) for shape in CANDIDATES},
+        )
+        first = statistics.median(worked[CANDIDATES[0].label])
+        figures["candidates"] = {
+            label: {"per_s": round(statistics.median(rates)), "ratio": round(statistics.median(rates) / first, 3)}
+            for label, rates in worked.items()
+        }
+    if sizes.memory_jobs:
+        figures["memory"] = asdict(await memory.measured(stage, sizes.memory_jobs))
+    await stage.publisher.close()
+    return figures
+
+
+def table(figures: dict[str, Any]) -> str:
+    """The figures for a reader."""
+    sizes = figures["sizes"]
+    settings = ", ".join(f"{name} {value}" for name, value in figures["settings"].items())
+    lines = [
+        f"PostgreSQL: {settings}; medians of {sizes['rounds']} interleaved rounds",
+        f"no-op jobs drained a second, {sizes['jobs']} jobs",
+        _row("bare aio-pika consume + ack", f"prefetch {PREFETCH}", figures["bare_aio_pika_per_s"], 1.0),
+        _row("brokerjobs, tuned", str(TUNED), figures["drain_per_s"], figures["drain_ratio"]),
+        _row("brokerjobs, default", str(DEFAULT), figures["drain_default_per_s"], figures["drain_default_ratio"]),
+    ]
+    if "submit_per_s" in figures:
+        lines += [
+            "submissions a second",
+            _row("submit", f"{submitting.IN_FLIGHT} in flight", figures["submit_per_s"]),
+            _row("submit_many", f"batches of {submitting.BATCH}", figures["submit_many_per_s"]),
+        ]
+    if late := figures.get("latency_ms"):
+        lines.append(f"submit to handler at {latency.RATE} jobs/s: p50 {late['p50']} ms, p99 {late['p99']} ms")
+    if candidates := figures.get("candidates"):
+        lines.append("where handlers could run")
+        lines += [_row(label, str(TUNED), one["per_s"], one["ratio"]) for label, one in candidates.items()]
+    if held := figures.get("memory"):
+        lines.append(
+            f"memory, {memory.SHAPE}, {held['jobs']} jobs: {held['warm_mb']} MB warm, {held['most_mb']} MB at most, "
+            f"drift {held['drift']:.1%}"
+        )
+    return "\n".join(lines)
+
+
+def _row(who: str, how: str, rate: int, ratio: float | None = None) -> str:
+    return f"  {who:<30} {how:<34} {rate:>7}/s" + ("" if ratio is None else f"  {ratio:>6.3f}")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def main() -> None:
-    """Parses the arguments, runs, prints a table and writes build/bench.json."""
+    """Parses the arguments, runs, prints tables and writes build/bench.json."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--jobs", type=int, default=10_000)
-    given = parser.parse_args()
-    figures = asyncio.run(run(given.rounds, given.jobs))
+    parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds of a table")
+    parser.add_argument("--jobs", type=int, default=10_000, help="jobs drained in a round")
+    parser.add_argument(
+        "--submits", type=int, default=4_000, help="single submissions in a round; five times in batches"
+    )
+    parser.add_argument("--latency-seconds", type=int, default=20)
+    parser.add_argument("--memory-jobs", type=int, default=200_000)
+    parser.add_argument("--candidates", type=int, default=0, help="rounds of other places for handlers (decision 0002)")
+    sizes = Sizes(**vars(parser.parse_args()))
+    with servers() as stage:
+        figures = asyncio.run(run(stage, sizes))
     build = ROOT / "build"
     build.mkdir(exist_ok=True)
     (build / "bench.json").write_text(json.dumps(figures, indent=2) + "\n")
-    settings = ", ".join(f"{name} {value}" for name, value in figures["settings"].items())
-    print(f"PostgreSQL: {settings}; {given.jobs} no-op jobs, medians of {given.rounds} interleaved rounds")
-    rows = [("bare aio-pika consume + ack", f"prefetch {PREFETCH}", figures["bare_aio_pika_per_s"], 1.0)]
-    for shape in SHAPES:
-        key = "drain" if shape.label == "tuned" else "drain_default"
-        how = f"concurrency {shape.concurrency}, prefetch {shape.prefetch}"
-        rows.append((f"brokerjobs, {shape.label}", how, figures[f"{key}_per_s"], figures[f"{key}_ratio"]))
-    for who, how, rate, ratio in rows:
-        print(f"  {who:<30} {how:<34} {rate:>7}/s  {ratio:>6.3f}")
+    print(table(figures))
 
 
 if __name__ == "__main__":
