@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from datetime import timedelta
 
-    from brokerjobs.client import Client
+    from brokerjobs.client import Client, SyncClient
     from brokerjobs.context import JobContext, SyncJobContext
     from brokerjobs.rules.failures import FailureMapping
     from brokerjobs.rules.retries import RetryPolicy
@@ -95,6 +95,18 @@ class App:
         from brokerjobs.client.options import client_options  # noqa: PLC0415
 
         return Client(client_options(submitted_by, database_url, broker_url))
+
+    def sync_client(
+        self, *, submitted_by: str, database_url: str | None = None, broker_url: str | None = None
+    ) -> SyncClient:
+        """As `client`, for code that does not await: any threads may share it, and a process that forks may have it.
+
+        Open until its `close()`, or the end of a `with` block. Raises ConfigurationError.
+        """
+        from brokerjobs.client import SyncClient  # noqa: PLC0415
+        from brokerjobs.client.options import client_options  # noqa: PLC0415
+
+        return SyncClient(client_options(submitted_by, database_url, broker_url))
 
 
 class JobDecorator:

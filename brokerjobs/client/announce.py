@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # For so long the relay leaves a doorbell to its client (`hold_until` of submit.sql); later it is the relay's.
 HELD_SECONDS: Final = 2.0
+# For so long a client that ends waits for what it has not rung yet.
+LEAVE_SECONDS: Final = 1.0
 # Twice what a client submits in that time; more are left to the relay, so that memory is bounded.
 _MOST_WAITING: Final = 20_000
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from brokerjobs.broker.publisher import Publisher
-from brokerjobs.client.announce import Announcer
+from brokerjobs.client import questions
+from brokerjobs.client.announce import LEAVE_SECONDS
+from brokerjobs.client.behind import Behind, connect_options
 from brokerjobs.client.handle import Access, JobHandle
-from brokerjobs.client.submit import Made, Roads, Submitter
-from brokerjobs.client.waiting import Waiting
+from brokerjobs.client.submissions import Made
+from brokerjobs.client.submit import Roads, Submitter
 from brokerjobs.errors import ConfigurationError
 from brokerjobs.job_type import Submission
-from brokerjobs.ledger import inquiries
-from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions
+from brokerjobs.ledger.asking import ask
+from brokerjobs.ledger.database import AsyncLedgerConnection
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 R = TypeVar("R")
-
-_LEAVE_SECONDS: Final = 1.0
 
 
 class Client:
@@ -67,10 +66,11 @@ class Client:
     ) -> JobHandle[R]:
         """Submits one job, and returns when the ledger has committed it; its doorbell is rung behind that.
 
-        `within` is the caller's open transaction (a psycopg AsyncConnection, or a SQLAlchemy AsyncSession or
-        AsyncConnection): the job then exists when the caller commits.  Raises SubmissionRefused (UnknownJobType,
-        InvalidPayload, PayloadTooLarge, IdempotencyConflict, KeyInFlight), after which the caller's transaction
-        lives on, and LedgerUnavailable, after which the job may exist: submit again with the same `key`.
+        `within` is the caller's open transaction (a psycopg AsyncConnection, a SQLAlchemy AsyncSession or
+        AsyncConnection, or an asyncpg Connection): the job then exists when the caller commits.  Raises
+        SubmissionRefused (UnknownJobType, InvalidPayload, PayloadTooLarge, IdempotencyConflict, KeyInFlight), after
+        which the caller's transaction lives on, and LedgerUnavailable, after which the job may exist: submit again
+        with the same `key`.
         """
         submission = Submission(payload, key=key, tags=tags or {}, not_before=not_before, deadline=deadline)
         opened = self._opened()
@@ -98,9 +98,8 @@ class Client:
 
     async def find(self, job_type: JobType[Any, R], *, key: str) -> JobHandle[R] | None:
         """The job that was submitted under `key`, None if there is none. Raises LedgerUnavailable."""
-        access = self._opened().access
-        rows = await access.ledger.fetch(inquiries.find(job_type.namespace, job_type.name, key))
-        return self.handle(job_type, rows[0].job_id) if rows else None
+        found = await ask(questions.find(job_type, key), self._opened().access.ledger.fetch)
+        return None if found is None else self.handle(job_type, found)
 
     def handle(self, job_type: JobType[Any, R], job_id: UUID) -> JobHandle[R]:
         """A handle of a job whose id is known; asks nothing."""
@@ -116,34 +115,37 @@ class _Open:
     """What an open client works with: made when its block is entered, gone when it is left."""
 
     def __init__(self, options: ClientOptions) -> None:
-        at = ConnectOptions(options.database_url, application=f"brokerjobs client {options.submitted_by}"[:63])
-        self._connections = [AsyncLedgerConnection(at) for _ in range(4)]
-        singles, many, behind, asking = self._connections
-        self._publisher = Publisher(options.broker_url, time_limit=options.publish_timeout, heartbeat=options.heartbeat)
+        self._connections = [AsyncLedgerConnection(connect_options(options)) for _ in range(3)]
+        singles, many, asking = self._connections
+        self._behind = Behind(options)
         self._group = asyncio.TaskGroup()
         self._tasks: list[asyncio.Task[None]] = []
-        self._announcer = Announcer(self._publisher, behind)
-        self._waiting = Waiting(behind)
         roads = Roads(
-            singles=singles, many=many, announcer=self._announcer, patience_seconds=options.patience.total_seconds()
+            singles=singles,
+            many=many,
+            announcer=self._behind.announcer,
+            patience_seconds=options.patience.total_seconds(),
         )
         self.submitter = Submitter(roads, options.submitted_by, self._start)
         self.access = Access(
-            ledger=asking, waiting=self._waiting, announcer=self._announcer, submitted_by=options.submitted_by
+            ledger=asking,
+            waiting=self._behind.waiting,
+            announcer=self._behind.announcer,
+            submitted_by=options.submitted_by,
         )
 
     async def start(self) -> None:
         """Starts what goes on behind the caller."""
         await self._group.__aenter__()
-        self._start(self._announcer.run())
-        self._start(self._waiting.run())
+        for loop in self._behind.loops():
+            self._start(loop)
 
     async def end(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Waits a little for pending doorbells, leaves the rest to the relay, and gives all connections back."""
         try:
-            await self._announcer.drain(_LEAVE_SECONDS)
+            await self._behind.announcer.drain(LEAVE_SECONDS)
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -153,7 +155,7 @@ class _Open:
                 await self._group.__aexit__(*((kind, error, traceback) if cancelled else (None, None, None)))
             finally:
                 self.submitter.close()
-                await self._publisher.close()
+                await self._behind.close()
                 for connection in self._connections:
                     await connection.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -37,18 +36,14 @@ def new_job(job_type: JobType[P, Any], submission: Submission[P]) -> NewJob:
     )
 
 
-async def new_jobs(job_type: JobType[P, Any], submissions: Sequence[Submission[P]]) -> list[NewJob]:
-    """All submissions with their ids, letting other tasks run in between; raises as `new_job`, naming the place."""
-    jobs: list[NewJob] = []
-    try:
-        for submission in submissions:
-            jobs.append(new_job(job_type, submission))
-            if len(jobs) % MAX_ROWS == 0:
-                await asyncio.sleep(0)
-    except SubmissionRefused as refused:
-        note_place(refused, len(jobs), len(submissions))
-        raise
-    return jobs
+def new_jobs(job_type: JobType[P, Any], submissions: Sequence[Submission[P]]) -> Iterator[NewJob]:
+    """All submissions with their ids, one after the other; raises as `new_job`, naming the place."""
+    for place, submission in enumerate(submissions):
+        try:
+            yield new_job(job_type, submission)
+        except SubmissionRefused as refused:
+            note_place(refused, place, len(submissions))
+            raise
 
 
 def note_place(refused: SubmissionRefused, place: int, total: int) -> None:

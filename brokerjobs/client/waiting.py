@@ -88,7 +88,7 @@ class Waiting:
                     await self._poll([waiter for waiter in self._waiters if waiter.due <= time.monotonic()])
         finally:
             for waiter in self._waiters:
-                waiter.fail(ConfigurationError("the client is closed; wait for results inside its `async with` block"))
+                waiter.fail(ConfigurationError("the client is closed; wait for results while it is open"))
 
     async def _sleep_until_due(self) -> bool:
         """Sleeps until the next waiter is due, or until a new one came, then False."""

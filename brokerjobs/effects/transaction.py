@@ -33,12 +33,12 @@ class Place:
     recorded: str | None = field(default=None)
     """The result, as JSON, that the last completing transaction carried."""
 
-    def completion(self, result: object) -> list[Any]:
+    def completion(self, result: object) -> list[str]:
         """Parameters of `complete_v1` after its first three; raises InvalidResult or ResultTooLarge before any lock."""
         body = self.encode_result(result).decode()
         self.completing = True
         self.recorded = body
-        return [body, datetime.now(UTC)]
+        return [body, datetime.now(UTC).isoformat()]
 
 
 async def fence(place: Place, *, within: object) -> None:
@@ -79,7 +79,7 @@ def sync_transaction(place: Place, lending: Lending, *, completing: bool) -> Gen
 
 def _last_statement(
     place: Place, opened: Transaction | SyncTransaction, *, completing: bool
-) -> tuple[LiteralString, list[Any]]:
+) -> tuple[LiteralString, list[str]]:
     if not completing:
         return guest.FENCE, []
     if not opened.given:

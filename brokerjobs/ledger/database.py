@@ -19,19 +19,15 @@ from psycopg.rows import args_row
 from tenacity import AsyncRetrying, Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from brokerjobs.errors import (
-    AlreadyReported,
     BrokerjobsError,
     ConfigurationError,
     LedgerUnavailable,
     PermissionDenied,
     SchemaMismatch,
-    StaleAttempt,
-    WrongIsolation,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Sequence
-    from uuid import UUID
 
 log = logging.getLogger("brokerjobs.ledger")
 Row = TypeVar("Row")
@@ -64,7 +60,7 @@ class Query(Generic[Row]):
 
     sql: LiteralString
     params: Sequence[Any]
-    row: type[Row]
+    row: Callable[..., Row]
 
 
 class DataRefused(BrokerjobsError):
@@ -77,22 +73,22 @@ def translated() -> Generator[None]:
     try:
         yield
     except pg.InsufficientPrivilege as error:
-        message = f"the database login may not do this: {_first_line(error)}; `brokerjobs setup --grant` gives roles"
+        message = f"the database login may not do this: {first_line(error)}; `brokerjobs setup --grant` gives roles"
         raise PermissionDenied(message) from error
     except (pg.UndefinedFunction, pg.InvalidSchemaName, pg.UndefinedTable) as error:
-        message = f"the ledger's schema is missing or too old ({_first_line(error)})"
+        message = f"the ledger's schema is missing or too old ({first_line(error)})"
         raise SchemaMismatch(message, command="brokerjobs setup") from error
     except (pg.InvalidPassword, pg.InvalidAuthorizationSpecification) as error:
-        raise PermissionDenied(f"the ledger refused the login: {_first_line(error)}") from error
+        raise PermissionDenied(f"the ledger refused the login: {first_line(error)}") from error
     except _REFUSED as error:
-        raise DataRefused(_first_line(error)) from error
+        raise DataRefused(first_line(error)) from error
     except _GONE as error:
         raise (unavailable(error) or error) from error
     except psycopg.DatabaseError as error:
         if error.sqlstate != "BJ001":
             raise
         message = (
-            f"{_first_line(error)}: by default_transaction_isolation of the database or the login; "
+            f"{first_line(error)}: by default_transaction_isolation of the database or the login; "
             "`ALTER ROLE <login> SET default_transaction_isolation = 'read committed'`"
         )
         raise ConfigurationError(message) from error
@@ -113,40 +109,27 @@ def unavailable(error: psycopg.Error) -> LedgerUnavailable | None:
     """Our error if the driver's says that the server gave no answer; None if it says anything else."""
     if not isinstance(error, _GONE):
         return None
-    message = f"the ledger (PostgreSQL) gave no answer: {_first_line(error)}; the same call may be made again"
+    message = f"the ledger (PostgreSQL) gave no answer: {first_line(error)}; the same call may be made again"
     return LedgerUnavailable(message)
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its type."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def raised_by_ledger(
-    error: BaseException, job_id: UUID, attempt_id: UUID, fencing_number: int
-) -> BrokerjobsError | None:
-    """The error of ours behind an SQLSTATE that `fence_v1` or `complete_v1` raised, whatever driver carries it."""
-    origin = error
-    for _ in range(4):
-        state = getattr(origin, "sqlstate", None)
-        if state == "BJ001":
-            level = _first_line(origin).rsplit(" is ", 1)[-1]
-            return WrongIsolation(level=level)
-        if state == "BJ002":
-            return AlreadyReported(job_id=job_id, attempt_id=attempt_id)
-        if state == "BJ003":
-            reason = _first_line(origin).rsplit(": ", 1)[-1]
-            return StaleAttempt(job_id=job_id, attempt_id=attempt_id, fencing_number=fencing_number, reason=reason)
-        deeper = getattr(origin, "orig", None) or origin.__cause__
-        if not isinstance(deeper, BaseException):
-            return None
-        origin = deeper
-    return None
 
 
 class Fetch(Protocol):
     """Runs one statement of a transaction."""
 
     async def __call__(self, query: Query[Row], /) -> list[Row]:
+        """Runs it."""
+        ...
+
+
+class SyncFetch(Protocol):
+    """The same in a thread."""
+
+    def __call__(self, query: Query[Row], /) -> list[Row]:
         """Runs it."""
         ...
 
@@ -241,22 +224,37 @@ class LedgerConnection:
 
     def fetch(self, query: Query[Row]) -> list[Row]:
         """Runs one statement. Raises LedgerUnavailable, PermissionDenied, SchemaMismatch, DataRefused."""
+        return self._answered(lambda: self._run(query))
+
+    def in_transaction(self, work: Callable[[SyncFetch], Answer]) -> Answer:
+        """Runs `work` in one transaction, from its start again after 40001 and 40P01; an error in it rolls back."""
+
+        def whole() -> Answer:
+            with self._connected().transaction():
+                return work(self._run)
+
+        return self._answered(whole)
+
+    def _answered(self, ask: Callable[[], Answer]) -> Answer:
         try:
             with translated():
                 for attempt in Retrying(**_RETRY):
                     with attempt:
-                        return self._run(query)
+                        return ask()
         except LedgerUnavailable:
             self.close()
             raise
         raise AssertionError("unreachable: tenacity re-raises")
 
     def _run(self, query: Query[Row]) -> list[Row]:
-        if self._connection is None or self._connection.closed:
-            self._connection = psycopg.Connection.connect(**self._options.arguments())
-        with self._connection.cursor(row_factory=args_row(query.row)) as cursor:
+        with self._connected().cursor(row_factory=args_row(query.row)) as cursor:
             cursor.execute(query.sql, query.params)
             return cursor.fetchall()
+
+    def _connected(self) -> psycopg.Connection:
+        if self._connection is None or self._connection.closed:
+            self._connection = psycopg.Connection.connect(**self._options.arguments())
+        return self._connection
 
     def close(self) -> None:
         """Closes the connection; a later call makes a new one."""

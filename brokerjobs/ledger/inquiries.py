@@ -6,12 +6,12 @@ import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from brokerjobs.ledger.database import Query
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from uuid import UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,18 @@ def submit(batch: SubmitBatch) -> Query[Submitted]:
             _spans([job.not_before for job in jobs]),
             _spans([job.deadline for job in jobs]),
         ],
-        Submitted,
+        _submitted,
     )
+
+
+def _submitted(*columns: Any) -> Submitted:
+    """A row by any driver: some give a UUID as the text it is made of."""
+    own_id, verdict, job_id, ticket, route, detail = columns
+    return Submitted(_uuid(own_id), verdict, job_id and _uuid(job_id), ticket and _uuid(ticket), route, detail)
+
+
+def _uuid(value: UUID | str) -> UUID:
+    return value if isinstance(value, UUID) else UUID(value)
 
 
 def _array(values: Iterable[str | None]) -> str:

@@ -13,7 +13,8 @@ from psycopg import Error, IsolationLevel
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from brokerjobs.errors import LedgerUnavailable, StaleAttempt
-from brokerjobs.ledger.database import raised_by_ledger, unavailable
+from brokerjobs.ledger.database import unavailable
+from brokerjobs.ledger.raised import raised_by_ledger
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Sequence

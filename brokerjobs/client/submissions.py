@@ -1,0 +1,111 @@
+"""What submitting is, whoever runs it: the statements, their answers, and for how long the ledger is asked again.
+
+Ids are made before anything is sent, so that a submission whose reply was lost is asked again with the same id and is
+the same job (rule R7).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from brokerjobs.client.answers import Asker, accepted, doorbell
+from brokerjobs.client.new_jobs import batches, note_place
+from brokerjobs.errors import LedgerUnavailable, SubmissionRefused
+from brokerjobs.ledger.database import DataRefused
+from brokerjobs.ledger.inquiries import NewJob, SubmitBatch, Submitted, submit
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from uuid import UUID
+
+    from brokerjobs.broker.protocol import Outgoing
+    from brokerjobs.job_type import JobType
+    from brokerjobs.ledger.asking import Asking
+    from brokerjobs.ledger.database import Query
+
+AnyJobType: TypeAlias = "JobType[Any, Any]"
+
+_FIRST_PAUSE_SECONDS: Final = 0.05
+_LONGEST_PAUSE_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The job that a submission is, with the doorbell that its handle has to ring, if it has one."""
+
+    job_id: UUID
+    doorbell: Outgoing | None = None
+
+
+def statement(asker: Asker, jobs: Sequence[NewJob], *, announced: bool) -> Query[Submitted]:
+    """One statement that submits all; `announced`: whoever submits rings himself."""
+    job_type = asker.job_type
+    return submit(
+        SubmitBatch(
+            namespace=job_type.namespace,
+            type=job_type.name,
+            submitted_by=asker.submitted_by,
+            fingerprint=job_type.fingerprint,
+            observed_at=datetime.now(UTC),
+            announced=announced,
+            jobs=jobs,
+        )
+    )
+
+
+def one(asker: Asker, job: NewJob, *, announced: bool) -> Asking[Made]:
+    """Submits one job."""
+    [answer] = yield statement(asker, [job], announced=announced)
+    return _made(asker, job, answer)
+
+
+def every(asker: Asker, jobs: Sequence[NewJob], *, announced: bool) -> Asking[list[Made]]:
+    """Submits all in the order given, or raises at the first that is refused: whoever runs it undoes the others."""
+    made: dict[int, Made] = {}
+    for batch in batches(jobs):
+        answers = yield statement(asker, [jobs[place] for place in batch], announced=announced)
+        for place, answer in zip(batch, answers, strict=True):
+            try:
+                made[place] = _made(asker, jobs[place], answer)
+            except SubmissionRefused as refused:
+                note_place(refused, place, len(jobs))
+                raise
+    return [made[place] for place in range(len(jobs))]
+
+
+def _made(asker: Asker, job: NewJob, answer: Submitted) -> Made:
+    return Made(accepted(asker, job, answer), doorbell(asker.job_type, job, answer))
+
+
+@contextmanager
+def telling(job_type: AnyJobType, what: str) -> Generator[None]:
+    """Says of an error of the ledger what it means for the submission of `what`."""
+    try:
+        yield
+    except DataRefused as error:
+        raise SubmissionRefused(f"job type {job_type.name!r}: the ledger refused a value: {error}") from error
+    except LedgerUnavailable as error:
+        raise LedgerUnavailable(
+            f"{what} may or may not have been submitted: {error}; submitting again is harmless with a key= alone"
+        ) from error
+
+
+class Patience:
+    """For how long a submission is asked again, with the same ids, while the ledger gives no answer."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._end: float | None = None
+        self._pause = _FIRST_PAUSE_SECONDS
+
+    def pause(self) -> float | None:
+        """Seconds until the next try, None when there is none; counts from the first failure."""
+        now = time.monotonic()
+        self._end = now + self._seconds if self._end is None else self._end
+        pause, self._pause = self._pause, min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
+        return None if now + pause > self._end else pause * random.uniform(0.5, 1.0)
