@@ -16,6 +16,7 @@ from brokerjobs.rules.durations import show_duration
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
+NAME_LIMIT: Final = 200
 MESSAGE_LIMIT: Final = 2_000
 TRACEBACK_LIMIT: Final = 16_000
 
@@ -97,7 +98,7 @@ def classify(exc: BaseException, mapping: FailureMapping, *, repeatable: bool) -
     return Failure(
         failure_class=min(classes, key=_GRAVITY.index) if classified else unclassified,
         classified=classified,
-        error_type=name_of(type(exc)),
+        error_type=texts.first_part(name_of(type(exc)), NAME_LIMIT),
         message=texts.first_part(_message(exc), MESSAGE_LIMIT),
         traceback=texts.last_part("".join(traceback.format_exception(exc)), TRACEBACK_LIMIT),
         retry_after=max((wait for wait in asked if wait is not None), default=None),

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from brokerjobs.errors import InvalidPayload
 from brokerjobs.ledger.database import DataRefused
-from brokerjobs.rules.failures import Failure, FailureClass, Snoozed, classify, name_of, time_limit_failure
+from brokerjobs.rules import texts
+from brokerjobs.rules.failures import (
+    MESSAGE_LIMIT,
+    Failure,
+    FailureClass,
+    Snoozed,
+    classify,
+    name_of,
+    time_limit_failure,
+)
 from brokerjobs.rules.verdicts import ReportVerdict, StartVerdict
 from brokerjobs.worker.context import HandlerContext, ThreadContext
 
@@ -157,12 +166,17 @@ class Runner:
         return await asyncio.shield(future)
 
     async def _report(self, attempt: Attempt, ending: Ending) -> calls.Reported | None:
+        """Reports the ending; what the ledger cannot store becomes a failure, and harms no other attempt."""
+        try:
+            return await self._report_as(attempt, ending)
+        except DataRefused as error:
+            log.warning("job %s: the ledger refused the report of attempt %s: %s", *_ids(attempt), error)
+            return await self._completions.failed(attempt, _unstorable(attempt, ending, error))
+
+    async def _report_as(self, attempt: Attempt, ending: Ending) -> calls.Reported | None:
         match ending:
             case Returned(body):
-                try:
-                    return await self._completions.completed(attempt, body)
-                except DataRefused as error:
-                    return await self._completions.failed(attempt, _refused(error))
+                return await self._completions.completed(attempt, body)
             case Failure():
                 return await self._completions.failed(attempt, ending)
             case Snoozed(until):
@@ -187,7 +201,23 @@ class Runner:
 def _refused(error: Exception) -> Failure:
     """A payload or a result that can never be taken."""
     return Failure(
-        failure_class=FailureClass.INVALID, classified=True, error_type=name_of(type(error)), message=str(error)
+        failure_class=FailureClass.INVALID,
+        classified=True,
+        error_type=name_of(type(error)),
+        message=texts.first_part(str(error), MESSAGE_LIMIT),  # with a part of a validator's of the user's own
+    )
+
+
+def _unstorable(attempt: Attempt, ending: Ending, error: DataRefused) -> Failure:
+    """What is reported in place of what the ledger refused: a result can never be taken, the rest is unclassified."""
+    if isinstance(ending, Returned):
+        return _refused(error)
+    repeatable = attempt.claimed.repeatable
+    return Failure(
+        failure_class=FailureClass.TEMPORARY if repeatable else FailureClass.UNSAFE,
+        classified=False,
+        error_type="ReportRefused",
+        message=f"the ledger could not store how the handler ended: {error}",
     )
 
 

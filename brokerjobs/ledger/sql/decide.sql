@@ -38,7 +38,7 @@ begin
 
   if p_ended = 'released' and v_why = 'snooze' then
     d.waiting := 'schedule';
-    d.wait_until := least((p_failure ->> 'until')::timestamptz, t + interval '365 days');
+    d.wait_until := greatest(t, least((p_failure ->> 'until')::timestamptz, t + interval '365 days'));
   elsif p_ended = 'released' and v_why = 'not_here' then
     d.waiting := 'placement';
     d.wait_until := t + make_interval(secs => least(30, power(2, least(s.uncharged, 10))));
