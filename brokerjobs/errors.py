@@ -4,7 +4,8 @@
     ├── ConfigurationError: JobTypeConflict, MissingHandler         a setting or declaration is wrong
     ├── SchemaMismatch: TopologyMismatch                            `brokerjobs setup` has something to do
     ├── LedgerUnavailable, BrokerUnavailable, PermissionDenied
-    ├── SubmissionRefused: UnknownJobType, InvalidPayload, PayloadTooLarge, IdempotencyConflict, KeyInFlight
+    ├── SubmissionRefused: UnknownJobType, InvalidPayload, PayloadTooLarge, IdempotencyConflict, KeyInFlight,
+    │   ExpiredRecord
     ├── WrongIsolation, StaleAttempt, AlreadyReported, ResultMissing    raised in an attempt's transaction
     ├── InvalidResult, ResultTooLarge
     ├── JobNotFound, RefusedMove
@@ -186,6 +187,19 @@ class KeyInFlight(SubmissionRefused):
 
     job_type: str
     key: str
+
+
+@_says(
+    "key {key!r} of job type {job_type!r} was first used by {first_submitted_by!r} for job {job_id}, which has ended "
+    "and whose record retention has removed: it is not run again; use another key for another job"
+)
+class ExpiredRecord(SubmissionRefused):
+    """`key` named job `job_id`, with the same payload; that job ended so long ago that nothing more is known of it."""
+
+    job_id: UUID
+    job_type: str
+    key: str
+    first_submitted_by: str
 
 
 @_says(

@@ -68,7 +68,10 @@ _Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
 _UpToHour = Annotated[_Duration, _between(timedelta(0), timedelta(hours=1))]
 _Wait = Annotated[_Duration, _between(timedelta(milliseconds=10), timedelta(hours=1))]
 _UpToDay = Annotated[_Duration, _between(timedelta(seconds=1), timedelta(days=1))]
+_Kept = Annotated[_Duration, _between(timedelta(hours=1), timedelta(days=36_500))]
 _Count = Annotated[int, BeforeValidator(_no_truth)]
+_DatabaseUrl = Annotated[SecretUrl, _starts_with("postgresql", "postgres")]
+_BrokerUrl = Annotated[SecretUrl, _starts_with("amqp", "amqps")]
 
 
 class _Group(BaseModel):
@@ -104,8 +107,10 @@ class BrokerSettings(_Group):
 
 
 class CoordinatorSettings(_Group):
-    """How the coordinator's services run."""
+    """How the coordinator's services run, and with which logins: by default those of their process."""
 
+    database_url: _DatabaseUrl | None = None
+    broker_url: _BrokerUrl | None = None
     service_lease: _Wait = timedelta(seconds=4)
     relay_poll: _Wait = timedelta(milliseconds=50)
     tick: _Wait = timedelta(seconds=1)
@@ -117,6 +122,18 @@ class CoordinatorSettings(_Group):
             message = "service_lease must be at least twice tick and relay_poll: the leader renews it in its ticks"
             raise ValueError(message)
         return self
+
+
+class RetentionSettings(_Group):
+    """For how long the ledger keeps what has ended."""
+
+    enabled: bool = True
+    succeeded: _Kept = timedelta(days=30)
+    ended: _Kept = timedelta(days=180)
+    keys: _Kept = timedelta(days=30)
+    processes: _Kept = timedelta(days=7)
+    quarantine: _Kept = timedelta(days=30)
+    tick: _Wait = timedelta(minutes=1)
 
 
 class Settings(BaseSettings):
@@ -131,12 +148,13 @@ class Settings(BaseSettings):
         env_ignore_empty=True,
     )
 
-    database_url: Annotated[SecretUrl, _starts_with("postgresql", "postgres")] | None = None
-    broker_url: Annotated[SecretUrl, _starts_with("amqp", "amqps")] | None = None
+    database_url: _DatabaseUrl | None = None
+    broker_url: _BrokerUrl | None = None
     app: str | None = None
     worker: WorkerSettings = WorkerSettings()
     broker: BrokerSettings = BrokerSettings()
     coordinator: CoordinatorSettings = CoordinatorSettings()
+    retention: RetentionSettings = RetentionSettings()
 
     @classmethod
     def settings_customise_sources(

@@ -18,6 +18,7 @@ from brokerjobs.coordinator.service import Periods
 from brokerjobs.errors import ConfigurationError
 from brokerjobs.ledger.calls import ProcessIdentity
 from brokerjobs.ledger.database import ConnectOptions
+from brokerjobs.ledger.retention import Horizons
 from brokerjobs.worker.options import Duty, WorkerOptions
 from brokerjobs.worker.worker import Worker
 
@@ -49,7 +50,7 @@ def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def _run_worker(app: App, settings: Settings) -> int:
     publisher = Publisher(
-        database_and_broker(settings)[1],
+        coordinator_logins(settings)[1],
         time_limit=settings.broker.publish_timeout,
         heartbeat=settings.broker.heartbeat,
     )
@@ -83,11 +84,12 @@ def worker_of(app: App, settings: Settings, publisher: Publisher) -> Worker:
     )
     if not settings.worker.coordinator:
         return Worker(duty, options)
+    services_database_url, services_broker_url = coordinator_logins(settings)
     services = Coordinator(
-        ledger=ConnectOptions(database_url, application="brokerjobs coordinator"),
+        ledger=ConnectOptions(services_database_url, application="brokerjobs coordinator"),
         publisher=publisher,
         declare=declaring(
-            broker_url, queue_type=settings.broker.queue_type, delivery_limit=settings.broker.delivery_limit
+            services_broker_url, queue_type=settings.broker.queue_type, delivery_limit=settings.broker.delivery_limit
         ),
         process=process,
         periods=periods(settings),
@@ -97,7 +99,7 @@ def worker_of(app: App, settings: Settings, publisher: Publisher) -> Worker:
 
 def coordinator_options(settings: Settings, name: str | None = None) -> Options:
     """What a coordinator process of its own is told (`coordinator.process.run`)."""
-    database_url, broker_url = database_and_broker(settings)
+    database_url, broker_url = coordinator_logins(settings)
     broker = BrokerOptions(
         url=broker_url,
         queue_type=settings.broker.queue_type,
@@ -107,14 +109,48 @@ def coordinator_options(settings: Settings, name: str | None = None) -> Options:
     )
     ledger = ConnectOptions(database_url, application="brokerjobs coordinator")
     return Options(
-        ledger=ledger, broker=broker, name=name, heartbeat=settings.worker.heartbeat, periods=periods(settings)
+        ledger=ledger,
+        broker=broker,
+        name=name,
+        heartbeat=settings.worker.heartbeat,
+        periods=periods(settings),
     )
 
 
 def periods(settings: Settings) -> Periods:
     """The periods of coordinator services."""
     told = settings.coordinator
-    return Periods(service_lease=told.service_lease, relay_poll=told.relay_poll, tick=told.tick, batch=told.batch)
+    return Periods(
+        service_lease=told.service_lease,
+        relay_poll=told.relay_poll,
+        tick=told.tick,
+        retention=settings.retention.tick,
+        horizons=horizons(settings),
+        batch=told.batch,
+    )
+
+
+def horizons(settings: Settings) -> Horizons | None:
+    """For how long retention keeps things; None if it is switched off."""
+    told = settings.retention
+    if not told.enabled:
+        return None
+    return Horizons(
+        succeeded=told.succeeded,
+        ended=told.ended,
+        keys=told.keys,
+        processes=told.processes,
+        quarantine=told.quarantine,
+    )
+
+
+def coordinator_logins(settings: Settings) -> tuple[str, str]:
+    """Both URLs of the services: their own, else those of their process; raises ConfigurationError."""
+    own = settings.coordinator
+    return (
+        _url(own.database_url or settings.database_url, "database_url"),
+        _url(own.broker_url or settings.broker_url, "broker_url"),
+    )
 
 
 def database_and_broker(settings: Settings) -> tuple[str, str]:

@@ -22,7 +22,8 @@ def coordinator(
 ) -> None:
     """Run the services of time and failure (relay, reaper, scheduler …) until SIGTERM; any number may run."""
     logs.set_up(log_level)
-    settings = options.settings_of({"database_url": database_url, "broker_url": broker_url})
+    # Before the services' own URLs of variables and file, not only before those that they share with workers.
+    settings = options.settings_of({"coordinator.database_url": database_url, "coordinator.broker_url": broker_url})
     import asyncio  # noqa: PLC0415  # slow
 
     from brokerjobs import wiring  # noqa: PLC0415  # slow: the drivers of both servers

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from brokerjobs.broker import codec
 from brokerjobs.errors import (
+    ExpiredRecord,
     IdempotencyConflict,
     KeyInFlight,
     PayloadTooLarge,
@@ -46,6 +47,13 @@ def accepted(asker: Asker, job: NewJob, answer: Submitted) -> UUID:
                 job_id=_job_id(answer),
                 key=job.key or "",
                 submitted_by=asker.submitted_by,
+                first_submitted_by=detail.get("first_submitted_by", "unknown"),
+            )
+        case SubmitVerdict.EXPIRED_RECORD:
+            raise ExpiredRecord(
+                job_id=_job_id(answer),
+                job_type=name,
+                key=job.key or "",
                 first_submitted_by=detail.get("first_submitted_by", "unknown"),
             )
         case SubmitVerdict.KEY_IN_FLIGHT:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from brokerjobs.coordinator import partitions, reaper, relay, routes, scheduler
+from brokerjobs.coordinator import partitions, reaper, relay, retention, routes, scheduler
 from brokerjobs.coordinator.service import Candidate, Owner, Periods
 from brokerjobs.errors import LedgerUnavailable, PermissionDenied
 from brokerjobs.ledger import ticks
@@ -107,10 +107,14 @@ def _services(
     def candidacy(service: str, lead: timedelta = periods.service_lease) -> Candidacy:
         return Candidacy(service, process, lead.total_seconds())
 
-    return (
+    services: list[Service] = [
         relay.Relay(ledger, candidacy(relay.NAME), publisher, periods),
         reaper.Reaper(ledger, candidacy(reaper.NAME), periods),
         scheduler.Scheduler(ledger, candidacy(scheduler.NAME), periods),
         routes.Routes(ledger, candidacy(routes.NAME), declare, periods),
         partitions.Partitions(ledger, candidacy(partitions.NAME, periods.partitions + periods.service_lease), periods),
-    )
+    ]
+    if periods.horizons is not None:
+        lead = candidacy(retention.NAME, periods.retention + periods.service_lease)
+        services.append(retention.Retention(ledger, lead, periods.horizons, periods))
+    return services

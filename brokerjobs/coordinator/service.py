@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
 from brokerjobs.errors import BrokerUnavailable, LedgerUnavailable, PermissionDenied
+from brokerjobs.ledger.retention import Horizons
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -33,13 +34,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Periods:
-    """How often services work, and how much at once."""
+    """How often services work, how much at once, and what they leave alone."""
 
     service_lease: timedelta = timedelta(seconds=4)
     """How long a lead lasts after a tick; at least twice `tick` and `relay_poll`."""
     relay_poll: timedelta = timedelta(milliseconds=50)
     tick: timedelta = timedelta(seconds=1)
     partitions: timedelta = timedelta(hours=1)
+    retention: timedelta = timedelta(minutes=1)
+    """How often is looked for what can be removed, while there is nothing."""
+    horizons: Horizons | None = field(default_factory=Horizons)
+    """For how long what has ended is kept; None: nothing is removed."""
     batch: int = 200
     """Rows that one tick takes at most."""
 

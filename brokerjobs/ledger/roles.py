@@ -46,6 +46,10 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "routes_declared",
         "lead",
         "heartbeat",
+        "retain_jobs",
+        "retain_keys",
+        "retain_evidence",
+        "retain_events",
     },
     READER: EVERYBODY | {"record", "list", "results"},
 }

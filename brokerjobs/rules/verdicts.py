@@ -12,6 +12,7 @@ class SubmitVerdict(StrEnum):
     EXISTING = "existing"  # same key, same payload: the job that is already there
     CONFLICT = "conflict"  # same key, other payload
     KEY_IN_FLIGHT = "key_in_flight"  # another open transaction holds the key
+    EXPIRED_RECORD = "expired_record"  # same key, same payload: its job has ended, retention has removed its record
     UNKNOWN_TYPE = "unknown_type"
     INVALID = "invalid"
 

@@ -37,6 +37,7 @@ EXAMPLES = [
     errors.PayloadTooLarge(job_type="x", size=3, limit=2),
     errors.IdempotencyConflict(job_id=JOB, key="k", submitted_by="b", first_submitted_by="a"),
     errors.KeyInFlight(job_type="x", key="k"),
+    errors.ExpiredRecord(job_id=JOB, job_type="x", key="k", first_submitted_by="a"),
     errors.WrongIsolation(level="SERIALIZABLE"),
     errors.StaleAttempt(job_id=JOB, attempt_id=ATTEMPT, fencing_number=7, reason="newer_attempt"),
     errors.AlreadyReported(job_id=JOB, attempt_id=ATTEMPT),

@@ -14,6 +14,7 @@ from brokerjobs.errors import ConfigurationError
 from brokerjobs.settings import Settings, WorkerSettings
 from brokerjobs.settings_loading import known_keys, load_settings, variable_of
 
+GROUPS = ("worker", "broker", "coordinator", "retention")
 DEFAULTS = Path(__file__).parents[2] / "config" / "brokerjobs.toml"
 URL = "postgresql://app:s3cret@db/pay"
 
@@ -132,11 +133,17 @@ def test_load_settings__says_key_value_source_and_problem_in_one_line(monkeypatc
     ]
 
 
+@pytest.mark.parametrize("variable", ["BROKERJOBS_DATABASE_URL", "BROKERJOBS_COORDINATOR__DATABASE_URL"])
 @pytest.mark.parametrize("url", ["mysql://app:s3cret@db/x", "s3cret", "postgresql:/app:s3cret@db"])
-def test_load_settings__shows_no_password_of_a_wrong_url(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    monkeypatch.setenv("BROKERJOBS_DATABASE_URL", url)
+def test_load_settings__shows_no_password_of_a_wrong_url(
+    monkeypatch: pytest.MonkeyPatch, variable: str, url: str
+) -> None:
+    monkeypatch.setenv(variable, url)
 
-    assert "(environment, BROKERJOBS_DATABASE_URL): must start with postgresql:// or postgres://" in refusal()
+    said = refusal()
+
+    assert f"(environment, {variable}): must start with postgresql:// or postgres://" in said
+    assert "s3cret" not in said
 
 
 def test_settings__show_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,12 +174,13 @@ def test_settings__do_not_change() -> None:
 
 def test_default_file__has_every_key_with_its_default() -> None:
     text = DEFAULTS.read_text(encoding="utf-8")
-    assert tomllib.loads(text) == {"worker": {}, "broker": {}, "coordinator": {}}
+    assert tomllib.loads(text) == {group: {} for group in GROUPS}
 
     write(re.sub(r"^# (?=\w+ = )", "", text, flags=re.MULTILINE))
     settings = load_settings()
 
     examples = {"database_url", "broker_url", "app", "worker.prefetch", "worker.renewal", "worker.name"}
+    examples |= {"coordinator.database_url", "coordinator.broker_url"}
     set_there = {group or key for group, key in _keys_of(settings)}
     assert set_there == set(known_keys())
     for key in set_there - examples:
@@ -185,7 +193,7 @@ def test_default_file__has_every_key_with_its_default() -> None:
 def _keys_of(settings: Settings) -> list[tuple[str, str]]:
     inner = [
         (f"{group}.{name}", name)
-        for group in ("worker", "broker", "coordinator")
+        for group in GROUPS
         for name in getattr(settings, group).model_fields_set
     ]
-    return inner + [("", name) for name in settings.model_fields_set if name not in {"worker", "broker", "coordinator"}]
+    return inner + [("", name) for name in settings.model_fields_set if name not in GROUPS]

@@ -28,6 +28,8 @@ language sql stable security definer set search_path = brokerjobs, pg_temp as $$
         'received_at', rfc3339(l.received_at), 'observed_at', rfc3339(l.observed_at), 'as', l.reported_as, 'reason', l.reason,
         'result', l.result, 'failure', l.failure) order by l.id) from late_report l where l.job_id = j.id), '[]'),
     'events', coalesce((select jsonb_agg(jsonb_build_object('at', rfc3339(e.at), 'kind', e.kind, 'state', e.state,
-        'attempt', e.attempt_id, 'detail', e.detail) order by e.seq) from event e where e.job_id = j.id), '[]'))
+        'attempt', e.attempt_id, 'detail', e.detail) order by e.seq)
+        from (select x.seq, x.at, x.kind, x.state, x.attempt_id, x.detail from event x where x.job_id = j.id
+          union select k.seq, k.at, k.kind, k.state, k.attempt_id, k.detail from event_kept k where k.job_id = j.id) e), '[]'))
   from job j join job_state s on s.job_id = j.id where j.id = p_job
 $$;

@@ -1,6 +1,7 @@
 -- Submits jobs of one type: one verdict a row, in one transaction, the caller's included.
 -- created | existing (same key, same payload: the same job) | conflict (same key, other payload) | key_in_flight (another open
--- transaction holds the key) | unknown_type | invalid (detail says what).
+-- transaction holds the key) | expired_record (same key, same payload: its job has ended and retention has removed its
+-- record, `job_id` was its id) | unknown_type | invalid (detail says what).
 -- Asked again with the same id the answer is `created` again, without a ticket: who asks twice has lost a reply (rule R7).
 -- p_not_before_in and p_deadline_in count from the ledger's clock, where no absolute time is given (rule R2).
 create or replace function submit(
@@ -81,8 +82,11 @@ begin
       end;
       if v_taken then
         select * into k from idempotency_key x where x.namespace = p_namespace and x.type = p_type and x.key = p_keys[i];
+        if not found then
+          verdict := 'key_in_flight'; return next; continue;  -- it was forgotten in this moment
+        end if;
         job_id := k.job_id;
-        verdict := case when k.payload_hash = v_hash then 'existing' else 'conflict' end;
+        verdict := case when k.payload_hash <> v_hash then 'conflict' when k.record_gone_at is null then 'existing' else 'expired_record' end;
         detail := jsonb_build_object('first_submitted_by', k.submitted_by, 'first_submitted_at', rfc3339(k.made_at));
         return next; continue;
       end if;
