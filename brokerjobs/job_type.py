@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, overload
 
 from brokerjobs import errors, handlers
@@ -15,7 +15,6 @@ from brokerjobs.rules.failures import checked_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
-    from datetime import timedelta
 
     from brokerjobs.context import JobContext, SyncJobContext
     from brokerjobs.model_json import ModelJson
@@ -151,25 +150,46 @@ class Submission(Generic[P]):
     deadline: datetime | timedelta | None = None
 
     def __post_init__(self) -> None:
-        for problem in _submission_problems(self.key, self.tags):
+        for problem in _submission_problems(self):
             raise errors.SubmissionRefused(problem)
-        for name, value in (("not_before", self.not_before), ("deadline", self.deadline)):
-            if isinstance(value, datetime) and value.utcoffset() is None:
-                message = f"{name}={value!r} has no time zone; use an aware datetime, or a timedelta from now"
-                raise errors.SubmissionRefused(message)
 
 
-def _submission_problems(key: object, tags: object) -> Iterator[str]:
-    if key is not None and not (isinstance(key, str) and 0 < len(key) <= KEY_LIMIT):
-        yield f"key={key!r:.80} is not a text of 1 to {KEY_LIMIT} characters"
-    if isinstance(key, str) and texts.storable(key) != key:
-        yield f"key={key!r} has a NUL or half a character, which PostgreSQL cannot store"
-    if tags == {}:
+def _submission_problems(submission: Submission[Any]) -> Iterator[str]:
+    yield from key_problems(submission.key)
+    if submission.tags != {}:
+        yield from _tag_problems(submission.tags)
+    for name in ("not_before", "deadline"):
+        value: object = getattr(submission, name)
+        if not (value is None or isinstance(value, (datetime, timedelta))):
+            yield f"{name}={texts.shown(value)} is no datetime, and no timedelta from now"
+        elif isinstance(value, datetime) and value.utcoffset() is None:
+            yield f"{name}={value!r} has no time zone; use an aware datetime, or a timedelta from now"
+
+
+def key_problems(key: object) -> Iterator[str]:
+    """What is wrong with an idempotency key; nothing if there is none."""
+    if key is None:
         return
-    pairs = list(cast("Mapping[object, object]", tags).items()) if isinstance(tags, Mapping) else [(tags, tags)]
-    if not all(isinstance(text, str) and texts.storable(text) == text for pair in pairs for text in pair):
-        yield "tags are not a mapping of texts (without NUL) to texts"
-    elif (size := len(json.dumps(dict(pairs), ensure_ascii=False))) > TAGS_LIMIT:
+    if not isinstance(key, str):
+        yield f"key={texts.shown(key)} is not a text of 1 to {KEY_LIMIT} characters"
+    elif not 0 < len(key) <= KEY_LIMIT:
+        yield f"key={texts.shown(key)} has {len(key)} characters, not 1 to {KEY_LIMIT}"
+    elif texts.storable(key) != key:
+        yield f"key={key!r} has a NUL or half a character, which PostgreSQL cannot store"
+
+
+def _tag_problems(tags: object) -> Iterator[str]:
+    if not isinstance(tags, Mapping):
+        yield f"tags={texts.shown(tags)} are not a mapping of texts to texts"
+        return
+    pairs = cast("Mapping[object, object]", tags)
+    for key, value in pairs.items():
+        for what, text in (("the name of a tag,", key), (f"tag {texts.shown(key, 40)}:", value)):
+            if not isinstance(text, str):
+                yield f"{what} {texts.shown(text)} is not a text"
+            elif texts.storable(text) != text:
+                yield f"{what} {text!r:.80} has a NUL or half a character, which PostgreSQL cannot store"
+    if (size := len(json.dumps(dict(pairs), ensure_ascii=False))) > TAGS_LIMIT:
         yield f"tags are {size} characters of JSON, over the limit of {TAGS_LIMIT}; they are to find jobs by"
 
 

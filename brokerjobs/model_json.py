@@ -80,7 +80,7 @@ class ModelJson(Generic[T]):
 
 def _check_storable(value: object, data: bytes) -> None:
     if _deeper_than(data, walk.DEPTH_LIMIT):
-        raise Unfit("", f"it is nested deeper than {walk.DEPTH_LIMIT} levels")
+        raise _too_deep(value)
     if b"\\u0000" in data and _NUL.search(data):
         raise Unfit(
             walk.first_nul(json.loads(data)) or "", "the text has a NUL (U+0000), which PostgreSQL cannot store"
@@ -91,6 +91,10 @@ def _check_storable(value: object, data: bytes) -> None:
         except ArithmeticError:
             _refuse_not_finite(value, None)
             raise Unfit("", "NaN and infinity are not JSON") from None
+
+
+def _too_deep(value: object) -> Unfit:
+    return Unfit(walk.first_deep(value) or "", f"it is nested deeper than {walk.DEPTH_LIMIT} levels")
 
 
 def _refuse_constant(_name: str) -> NoReturn:
@@ -110,7 +114,7 @@ def _explain(value: object, error: Exception) -> NoReturn:
     if "Circular reference" in text:
         raise Unfit("", "it contains itself") from error
     if "depth exceeded" in text:
-        raise Unfit("", f"it is nested deeper than {walk.DEPTH_LIMIT} levels") from error
+        raise _too_deep(value) from error
     raise Unfit(walk.first_of_type(value, text) or "", f"it cannot be written as JSON: {text}") from error
 
 

@@ -21,6 +21,7 @@ DIGIT_LIMIT: Final = 4300
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NAME: Final = re.compile(r"[^\W\d]\w*")
 _KEY_LIMIT: Final = 40
+_STEPS_SHOWN: Final = 8
 
 
 class Unfit(ValueError):
@@ -73,6 +74,19 @@ def first_huge_integer(value: object) -> str | None:
 def first_nul(value: object) -> str | None:
     """The path of the first text with a NUL."""
     return next((path for path, leaf in _leaves(value) if isinstance(leaf, str) and "\0" in leaf), None)
+
+
+def first_deep(value: object) -> str | None:
+    """The beginning of the path that leads deeper than JSON may be nested."""
+    deepest: tuple[str | int, ...] = ()
+    waiting: list[tuple[tuple[str | int, ...], object]] = [((), value)]
+    seen: set[int] = set()
+    while waiting and len(deepest) < DEPTH_LIMIT:
+        deepest, one = waiting.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            waiting.extend(((*deepest, step), part) for step, part in _parts(one))
+    return f"{path_of(deepest[:_STEPS_SHOWN])}…" if len(deepest) >= DEPTH_LIMIT else None
 
 
 def first_not_text(value: object) -> tuple[str, str] | None:

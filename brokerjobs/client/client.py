@@ -97,7 +97,10 @@ class Client:
         return [JobHandle(opened.access, job_type, one) for one in made]
 
     async def find(self, job_type: JobType[Any, R], *, key: str) -> JobHandle[R] | None:
-        """The job that was submitted under `key`, None if there is none. Raises LedgerUnavailable."""
+        """The job that was submitted under `key`, None if there is none.
+
+        Raises LedgerUnavailable, and SubmissionRefused for what can be no key.
+        """
         found = await ask(questions.find(job_type, key), self._opened().access.ledger.fetch)
         return None if found is None else self.handle(job_type, found)
 

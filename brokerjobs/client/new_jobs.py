@@ -9,13 +9,13 @@ from opentelemetry import propagate
 from uuid_utils.compat import uuid7
 
 from brokerjobs.errors import SubmissionRefused
+from brokerjobs.job_type import JobType, Submission
 from brokerjobs.ledger.group_commit import MAX_BYTES, MAX_ROWS
 from brokerjobs.ledger.inquiries import NewJob
+from brokerjobs.rules import texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from brokerjobs.job_type import JobType, Submission
 
 P = TypeVar("P")
 
@@ -24,7 +24,8 @@ _FARTHEST: Final = timedelta(days=1_000)
 
 
 def new_job(job_type: JobType[P, Any], submission: Submission[P]) -> NewJob:
-    """One submission with its id; raises InvalidPayload or PayloadTooLarge."""
+    """One submission with its id; raises InvalidPayload or PayloadTooLarge, SubmissionRefused for what is none."""
+    _check(job_type, submission)
     return NewJob(
         id=uuid7(),
         payload=job_type.encode_payload(submission.payload).decode(),
@@ -68,6 +69,16 @@ def batches(jobs: Sequence[NewJob]) -> Iterator[list[int]]:
         batch.append(place)
     if batch:
         yield batch
+
+
+def _check(job_type: object, submission: object) -> None:
+    """Says what people hand in who come from libraries that go by names."""
+    if not isinstance(job_type, JobType):
+        message = f"{texts.shown(job_type)} is no job type; give what App.job_type(...) or @App.job(...) made"
+        raise SubmissionRefused(message)
+    if not isinstance(submission, Submission):
+        message = f"{texts.shown(submission)} is no Submission; write Submission(payload, key=...)"
+        raise SubmissionRefused(message)
 
 
 def _within_range(time: datetime | timedelta | None) -> datetime | timedelta | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from brokerjobs.errors import InReview, JobCancelled, JobFailed, JobNotFound, RefusedMove
+from brokerjobs.errors import InReview, JobCancelled, JobFailed, JobNotFound, RefusedMove, SubmissionRefused
+from brokerjobs.job_type import key_problems
 from brokerjobs.ledger import inquiries, records
 from brokerjobs.rules.states import JobState
 
@@ -55,7 +56,9 @@ def cancel(job_id: UUID, by: str, reason: str) -> Asking[CancelOutcome]:
 
 
 def find(job_type: JobType[Any, Any], key: str) -> Asking[UUID | None]:
-    """The job that was submitted under the key."""
+    """The job that was submitted under the key; raises SubmissionRefused for what can be none."""
+    for problem in key_problems(key):
+        raise SubmissionRefused(problem)
     rows: list[inquiries.Found] = yield inquiries.find(job_type.namespace, job_type.name, key)
     return rows[0].job_id if rows else None
 

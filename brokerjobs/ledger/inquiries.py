@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from brokerjobs.ledger.database import Query
+from brokerjobs.rules import texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+_REASON_LIMIT: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +134,9 @@ class Cancelled:
 
 
 def cancel(job_id: UUID, by: str, reason: str) -> Query[Cancelled]:
-    """Cancels one job."""
-    return Query("select * from brokerjobs.cancel(%s, %s, %s)", [job_id, by, reason], Cancelled)
+    """Cancels one job; of the reason as much is kept as can be stored, since it must not stop the cancel."""
+    kept = texts.first_part(reason, _REASON_LIMIT)
+    return Query("select * from brokerjobs.cancel(%s, %s::text, %s::text)", [job_id, by, kept], Cancelled)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,3 +47,11 @@ def last_part(text: str, limit: int) -> str:
         return whole
     note = f"({len(text)} characters) …\n"
     return note + whole[len(whole) - max(0, limit - len(note)) :]
+
+
+def shown(value: object, limit: int = 80) -> str:
+    """The repr of somebody's value for a message, at most `limit` characters; never raises."""
+    try:
+        return first_part(repr(value), limit)
+    except Exception:  # noqa: BLE001  # too many digits, too deep, or a broken __repr__: its type has to do
+        return f"<{type(value).__name__}>"

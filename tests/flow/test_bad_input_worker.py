@@ -11,7 +11,7 @@ from pydantic import BaseModel, field_validator
 
 from brokerjobs import App, InvalidJob, RetryPolicy, Snooze, TemporaryFailure
 from tests.flow.driving import Flow, coordinating, flow
-from tests.flow.hostile_values import HUGE, deep
+from tests.hostile_values import HUGE, deep
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable

@@ -17,6 +17,7 @@ from brokerjobs.errors import (
     SubmissionRefused,
 )
 from brokerjobs.job_type import JobType, Submission
+from tests.hostile_values import HUGE, deep
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -171,13 +172,23 @@ def test_submission__takes_aware_times_and_durations() -> None:
     [
         ({"deadline": datetime(2030, 1, 1)}, "deadline=.* has no time zone"),  # noqa: DTZ001
         ({"not_before": datetime(2030, 1, 1)}, "not_before=.* has no time zone"),  # noqa: DTZ001
-        ({"key": ""}, "key='' is not a text of 1 to 255 characters"),
-        ({"key": "k" * 256}, "is not a text of 1 to 255"),
-        ({"key": 5}, "key=5 is not a text"),
+        ({"deadline": "tomorrow"}, "deadline='tomorrow' is no datetime, and no timedelta from now"),
+        ({"not_before": 5}, "not_before=5 is no datetime"),
+        ({"key": ""}, "key='' has 0 characters, not 1 to 255"),
+        ({"key": "k" * 256}, "has 256 characters, not 1 to 255"),
+        ({"key": 5}, "key=5 is not a text of 1 to 255 characters"),
+        ({"key": HUGE}, "key=<int> is not a text"),
+        ({"key": deep()}, "key=<list> is not a text"),
         ({"key": "a\0"}, "has a NUL"),
-        ({"tags": {"a": 1}}, "tags are not a mapping of texts"),
-        ({"tags": ["a"]}, "tags are not a mapping of texts"),
-        ({"tags": {"a": "\0"}}, "tags are not a mapping of texts"),
+        ({"key": "\ud800"}, "half a character"),
+        ({"tags": {"a": 1}}, "tag 'a': 1 is not a text"),
+        ({"tags": {"a": HUGE}}, "tag 'a': <int> is not a text"),
+        ({"tags": {"a": deep()}}, "tag 'a': <list> is not a text"),
+        ({"tags": {HUGE: "a"}}, "the name of a tag, <int> is not a text"),
+        ({"tags": ["a"]}, r"tags=\['a'\] are not a mapping of texts"),
+        ({"tags": deep()}, "tags=<list> are not a mapping of texts"),
+        ({"tags": {"a": "ok", "b": "\0"}}, r"tag 'b': '\\x00' has a NUL"),
+        ({"tags": {"a\ud800": "b"}}, r"the name of a tag, 'a\\ud800' has a NUL or half a character"),
         ({"tags": {"a": "x" * 9000}}, "over the limit of 8192"),
     ],
 )

@@ -198,8 +198,13 @@ def levels(count: int) -> Any:
         (Order(inner=[Bigger()]), "inner[0]", "Bigger would come back as Order"),
         ({}, "", "dict would come back as Order"),
         (None, "", "Input should be an object"),
-        (Order(anything=nested), "", "it is nested deeper than 64 levels"),
-        (Order(anything=levels(64)), "", "it is nested deeper than 64 levels"),
+        (Order(anything=nested), f"anything{'[0]' * 7}…", "it is nested deeper than 64 levels"),
+        (
+            Order(inner=[Order(), Order(anything=[1, {"k": levels(61)}, 2])]),
+            f"inner[1].anything[1].k{'[0]' * 3}…",
+            "it is nested deeper than 64 levels",
+        ),
+        (Order(anything=levels(64)), f"anything{'[0]' * 7}…", "it is nested deeper than 64 levels"),
         (Order(anything=cycle), "", "it contains itself"),
     ],
 )

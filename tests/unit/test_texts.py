@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brokerjobs.rules.texts import first_part, last_part, redacted, storable
+from brokerjobs.rules.texts import first_part, last_part, redacted, shown, storable
+from tests.hostile_values import HUGE, deep
 
 
 @pytest.mark.parametrize(
@@ -73,3 +74,13 @@ def test_redacted__hostile_texts_cost_little(hostile: str) -> None:
 
     # 0.1 to 0.5 s where it was measured; a pattern that backtracks takes minutes.
     assert time.process_time() - start < 10
+
+
+def test_shown__is_the_repr_where_there_is_one() -> None:
+    class Odd:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    assert shown("a\0") == "'a\\x00'"
+    assert len(shown("x" * 10**7)) == 80
+    assert [shown(one) for one in (HUGE, deep(), Odd())] == ["<int>", "<list>", "<Odd>"]

@@ -58,6 +58,7 @@ begin
         jsonb_build_object('problem', 'payload_too_large', 'size', octet_length(p_payloads[i]), 'limit', y.payload_limit)
       when length(p_keys[i]) > 255 or p_keys[i] = '' then jsonb_build_object('problem', 'a key has 1 to 255 characters')
       when p_not_before[i] > t + interval '1 year' then jsonb_build_object('problem', 'not_before is more than a year ahead')
+      when p_not_before[i] < '0001-01-02' then jsonb_build_object('problem', 'not_before is before the year 1')
       when p_deadlines[i] > t + interval '1 year' then jsonb_build_object('problem', 'the deadline is more than a year ahead')
       when p_deadlines[i] <= t then jsonb_build_object('problem', 'the deadline has passed')
       when tags_problem(p_tags[i]) is not null then jsonb_build_object('problem', tags_problem(p_tags[i]))
