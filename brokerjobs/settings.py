@@ -104,6 +104,19 @@ class BrokerSettings(_Group):
     heartbeat: _UpToHour = timedelta(seconds=15)
     publish_timeout: _Wait = timedelta(seconds=5)
     delivery_limit: Annotated[_Count, Field(ge=1, le=1_000)] = 20
+    hand_back: Annotated[_Duration, _between(timedelta(seconds=1), timedelta(hours=12))] | None = None
+
+    @property
+    def hand_back_after(self) -> timedelta:
+        """How long a worker keeps a delivery that it cannot claim: `hand_back`, or well before RabbitMQ would mind."""
+        return self.hand_back or min(timedelta(minutes=5), self.consumer_timeout / 4)
+
+    @model_validator(mode="after")
+    def _deliveries_go_before_the_channel(self) -> BrokerSettings:
+        if self.hand_back_after > self.consumer_timeout / 2:
+            message = "hand_back must be at most half of consumer_timeout: RabbitMQ closes the channel after that"
+            raise ValueError(message)
+        return self
 
 
 class CoordinatorSettings(_Group):
@@ -114,6 +127,8 @@ class CoordinatorSettings(_Group):
     service_lease: _Wait = timedelta(seconds=4)
     relay_poll: _Wait = timedelta(milliseconds=50)
     tick: _Wait = timedelta(seconds=1)
+    reconcile: _Wait = timedelta(seconds=30)
+    probe_timeout: _UpToDay = timedelta(minutes=10)
     batch: Annotated[_Count, Field(ge=1, le=1_000)] = 200
 
     @model_validator(mode="after")

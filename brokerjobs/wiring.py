@@ -81,6 +81,7 @@ def worker_of(app: App, settings: Settings, publisher: Publisher) -> Worker:
         heartbeat=settings.worker.heartbeat,
         broker_heartbeat=settings.broker.heartbeat,
         consumer_timeout=settings.broker.consumer_timeout,
+        hand_back=settings.broker.hand_back_after,
     )
     if not settings.worker.coordinator:
         return Worker(duty, options)
@@ -124,6 +125,9 @@ def periods(settings: Settings) -> Periods:
         service_lease=told.service_lease,
         relay_poll=told.relay_poll,
         tick=told.tick,
+        reconcile=told.reconcile,
+        probe_timeout=told.probe_timeout,
+        hand_back=settings.broker.hand_back_after,
         retention=settings.retention.tick,
         horizons=horizons(settings),
         batch=told.batch,

@@ -1,6 +1,7 @@
-"""What a doorbell and a dead letter look like on the wire, and how an arrived message is read.
+"""What doorbells, probes and dead letters look like on the wire, and how an arrived message is read.
 
-Reading never raises: whatever is not exactly a doorbell of this namespace on this route is `Unreadable`, with a reason.
+Reading never raises: whatever is not exactly a doorbell or a probe of this namespace on this route is `Unreadable`,
+with a reason.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from uuid import UUID
 
 from brokerjobs.broker import names
 from brokerjobs.broker.frame_decoder import DamagedHeader
-from brokerjobs.broker.protocol import Delivery, Outgoing, Unreadable
+from brokerjobs.broker.protocol import Delivery, Outgoing, Probe, Unreadable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
     from aiormq.abc import DeliveredMessage
 
 VERSION = 1
+READS = (f"{names.DOORBELL_TYPE}/{VERSION}", f"{names.PROBE_TYPE}/{VERSION}")
+"""What this code takes from a route, as workers tell the ledger: nobody is sent what one of them cannot read."""
 # The body is 52 bytes; the rest is room for later versions, which this code refuses by their number.
 BODY_LIMIT = 1024
+_PROBE_BODY = b'{"v":%d}' % VERSION
 _DIGESTED = 1024 * 1024
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
@@ -60,6 +64,17 @@ def doorbell(*, ticket: UUID, job_id: UUID, namespace: str, route: str, tracepar
         type=names.DOORBELL_TYPE,
         body=encode_doorbell(job_id),
         traceparent=_traceparent(traceparent),
+    )
+
+
+def probe(*, ticket: UUID, namespace: str, route: str) -> Outgoing:
+    """Return the message that goes through the queue of a route to say that what stood before it has left."""
+    return Outgoing(
+        exchange=names.jobs_exchange(namespace),
+        routing_key=route,
+        message_id=ticket,
+        type=names.PROBE_TYPE,
+        body=_PROBE_BODY,
     )
 
 
@@ -113,12 +128,19 @@ def read_uuid(text: object) -> UUID | None:
     return value if str(value) == text else None
 
 
-def read(message: DeliveredMessage, source: Source, *, received: float, received_at: datetime) -> Delivery | Unreadable:
-    """Return the delivery that an arrived message is, or why it is none; times as in `Delivery`."""
+def read(
+    message: DeliveredMessage, source: Source, *, received: float, received_at: datetime
+) -> Delivery | Probe | Unreadable:
+    """Return the delivery or probe that an arrived message is, or why it is neither; times as in `Delivery`."""
     tag = message.delivery_tag or 0
     ticket = read_uuid(message.header.properties.message_id)
     job_id = decode_doorbell(message.body)
-    reason = _foreign(message, source) or _unusable(ticket, job_id)
+    reason = _foreign(message, source)
+    if reason is None and message.header.properties.message_type == names.PROBE_TYPE:
+        if ticket is not None and message.body == _PROBE_BODY:
+            return Probe(ticket=ticket, route=source.route, generation=source.generation, tag=tag)
+        reason = f"it is no probe of version {VERSION}"
+    reason = reason or _unusable(ticket, job_id)
     if reason is None and ticket is not None and isinstance(job_id, UUID):
         return Delivery(
             ticket=ticket,
@@ -144,14 +166,14 @@ def read(message: DeliveredMessage, source: Source, *, received: float, received
 
 
 def _foreign(message: DeliveredMessage, source: Source) -> str | None:
-    """Return why a message was not sent as a doorbell to this route, whatever it says."""
+    """Return why a message was not sent as one of ours to this route, whatever it says."""
     if isinstance(message.header, DamagedHeader):
         return f"its properties cannot be decoded: {message.header.damage}"
     if message.exchange != source.exchange:
         return f"it came by exchange {_short(message.exchange)} instead of {source.exchange!r}"
     if message.routing_key != source.route:
         return f"it came by routing key {_short(message.routing_key)} instead of {source.route!r}"
-    if message.header.properties.message_type != names.DOORBELL_TYPE:
+    if message.header.properties.message_type not in {names.DOORBELL_TYPE, names.PROBE_TYPE}:
         return f"its type is {_short(message.header.properties.message_type)} instead of {names.DOORBELL_TYPE!r}"
     return None
 

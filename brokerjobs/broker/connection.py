@@ -31,6 +31,7 @@ from aiormq.exceptions import (
 from yarl import URL
 
 from brokerjobs.broker import frame_decoder, library_logs
+from brokerjobs.broker.isolation import Undecodable
 from brokerjobs.broker.own_context import apart
 from brokerjobs.errors import BrokerjobsError, BrokerUnavailable, ConfigurationError, PermissionDenied
 
@@ -127,7 +128,10 @@ class Link:
 
         def on_closing(closing: asyncio.Future[object]) -> None:
             kind = type(what).__name__.lower()
-            tell(BrokerUnavailable(f"{self._where} has closed the {kind} ({_reason(closing)})"))
+            if _is_undecodable(closing):
+                tell(Undecodable(f"what came from {self._where} broke the {kind} ({_reason(closing)})"))
+            else:
+                tell(BrokerUnavailable(f"{self._where} has closed the {kind} ({_reason(closing)})"))
 
         what.closing.add_done_callback(on_closing)
 
@@ -248,6 +252,14 @@ def _refusal(error: AMQPError | OSError, where: str) -> BrokerjobsError:
 def _reason(closing: asyncio.Future[object]) -> str:
     error = None if closing.cancelled() else closing.exception()
     return "no reason given" if error is None else _words(error)
+
+
+def _is_undecodable(closing: asyncio.Future[object]) -> bool:
+    """Return whether aiormq gave up on what it received: any error but those of the network and the broker's words."""
+    error = None if closing.cancelled() else closing.exception()
+    return isinstance(error, Exception) and (
+        isinstance(error, InvalidFrameError) or not isinstance(error, (AMQPError, OSError, asyncio.TimeoutError))
+    )
 
 
 def _is_cancelled() -> bool:

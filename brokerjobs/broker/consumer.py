@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import logging
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 from aiormq.exceptions import ChannelAccessRefused, ChannelClosed, ChannelNotFoundEntity
@@ -13,6 +14,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type
 
 from brokerjobs.broker.codec import Source
 from brokerjobs.broker.connection import HEARTBEAT, open_link, place
+from brokerjobs.broker.isolation import Isolation, Undecodable
 from brokerjobs.broker.roads import AmqpRoad
 from brokerjobs.broker.subscription import Receivers
 from brokerjobs.broker.supervisor import BACK_OFF, supervise
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from datetime import timedelta
 
-    from brokerjobs.broker.protocol import Delivery, Unreadable
+    from brokerjobs.broker.protocol import Delivery, Probe, Settled, Unreadable
     from brokerjobs.broker.roads import Road, RouteSubscription
 
 _log = logging.getLogger(__name__)
@@ -34,42 +36,56 @@ class Consumer:
 
     Quorum queues refuse a prefetch over several consumers, so each route has a channel of its own.  A route that is
     not declared yet is asked for again and again, without harm to the others; any other unexpected end of a channel, a
-    consumer or the connection makes all of them anew, and the broker delivers again what was not settled.
+    consumer or the connection makes all of them anew, and the broker delivers again what was not settled.  If something
+    that came could not be decoded, each route is isolated for a while.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # each kind of message has its receiver
         self,
         url: str,
         routes: Mapping[str, int],
         on_delivery: Callable[[Delivery], None],
         on_unreadable: Callable[[Unreadable], None],
         *,
+        on_probe: Callable[[Probe], None] | None = None,
         heartbeat: timedelta = HEARTBEAT,
     ) -> None:
-        """Prepare to consume; raises `ValueError` for what is no route or a prefetch below 1."""
+        """Prepare to consume; raises `ValueError` for what is no route or a prefetch below 1.
+
+        Without `on_probe` a probe ends the consumer: it would be taken for one that has not come back.
+        """
         for route, prefetch in routes.items():
             Source.of(route, 0)
             if prefetch < 1:
                 raise ValueError(f"the prefetch of route {route!r} is {prefetch}, it must be at least 1")
         self._url = url
         self._routes = dict(routes)
-        self._receivers = Receivers(on_delivery, on_unreadable)
+        self._receivers = Receivers(on_delivery, on_unreadable, on_probe or _unexpected)
+        self._isolation = Isolation(self._routes)
         self._heartbeat = heartbeat
         self._generations = itertools.count(1)
         self._open: dict[int, RouteSubscription] = {}
         self._connected_once = False
         self._served: set[str] = set()
-        self._missing: set[str] = set()
+        self._missing: dict[str, Exception] = {}
         self._stopped = asyncio.Event()
         self._closed = asyncio.Event()
         self._runs = asyncio.Lock()
 
     @property
     def consuming(self) -> frozenset[str]:
-        """The routes from which messages can arrive at this moment."""
+        """The routes from which messages can arrive at this moment; any thread may ask."""
         if self._stopped.is_set():
             return frozenset()
-        return frozenset(subscription.source.route for subscription in self._open.values() if subscription.consuming)
+        return frozenset(
+            subscription.source.route for subscription in tuple(self._open.values()) if subscription.consuming
+        )
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """The routes that the broker said it has no queue for, when it was last asked; any thread may ask."""
+        missing = tuple(self._missing.items())
+        return frozenset(route for route, error in missing if isinstance(error, ChannelNotFoundEntity))
 
     async def run(self) -> None:
         """Receive until `close` or cancellation; an error of a receiver ends it.
@@ -84,25 +100,30 @@ class Consumer:
                     await self._closed.wait()
                     receiving.cancel()
 
-    def ack(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+    def ack(self, deliveries: Sequence[Settled]) -> list[Settled]:
         """Send acknowledgements and return the deliveries that can have none, as their channel is gone (`ack_lost`).
 
         One that is settled already is left out.  The others are sent, which does not say that they arrive.
         """
-        came_by: defaultdict[int, list[Delivery]] = defaultdict(list)
+        came_by: defaultdict[int, list[Settled]] = defaultdict(list)
         for delivery in deliveries:
             came_by[delivery.generation].append(delivery)
-        lost: list[Delivery] = []
+        lost: list[Settled] = []
         for generation, group in came_by.items():
             subscription = self._open.get(generation)
             if subscription is None or not subscription.ack([delivery.tag for delivery in group]):
                 lost += group
+            else:
+                self._isolation.settled(subscription.source.route, len(group))
         return lost
 
     def reject(self, message: Delivery | Unreadable) -> bool:
         """Send the message to quarantine; False if its channel is gone, so that it will come again."""
         subscription = self._open.get(message.generation)
-        return subscription is not None and subscription.reject(message.tag)
+        if subscription is None or not subscription.reject(message.tag):
+            return False
+        self._isolation.settled(message.route, 1)
+        return True
 
     async def stop_consuming(self) -> None:
         """Receive nothing more, also after a new connection; what was received can still be settled."""
@@ -124,6 +145,34 @@ class Consumer:
         return AmqpRoad(await open_link(url, "consumer", heartbeat=heartbeat))
 
     async def _session(self) -> None:
+        """Serve all routes over one connection until it breaks, after isolating them if that is due."""
+        if self._isolation.active:
+            await self._isolated()
+        await self._serve_over(self._routes)
+
+    async def _isolated(self) -> None:
+        """Serve each route over a connection of its own, one message at a time, until they may share one again."""
+        with ungrouped():
+            async with asyncio.TaskGroup() as group:
+                apart = [partial(self._serve_over, {route: 1}) for route in self._routes]
+                serving = [group.create_task(supervise(serve)) for serve in apart]
+                await self._isolation.over()
+                for task in serving:
+                    task.cancel()
+
+    async def _serve_over(self, routes: Mapping[str, int]) -> None:
+        """Serve routes over one connection until it breaks."""
+        road = await self._road()
+        try:
+            await self._serve_all(road, routes)
+        except Undecodable as error:
+            _log.warning("%s; what comes next is taken one by one", error)
+            self._isolation.begin(routes)
+            raise
+        finally:
+            await road.close()
+
+    async def _road(self) -> Road:
         try:
             road = await self.open_road(self._url, self._heartbeat)
         except PermissionDenied as error:
@@ -131,16 +180,13 @@ class Consumer:
                 raise
             raise BrokerUnavailable(str(error)) from error
         self._connected_once = True
-        try:
-            await self._serve_all(road)
-        finally:
-            await road.close()
+        return road
 
-    async def _serve_all(self, road: Road) -> None:
+    async def _serve_all(self, road: Road, routes: Mapping[str, int]) -> None:
         """Serve every route until one breaks, or the connection."""
         with ungrouped():
             async with asyncio.TaskGroup() as group:
-                for route, prefetch in self._routes.items():
+                for route, prefetch in routes.items():
                     group.create_task(self._serve(road, route, prefetch))
                 await road.lost()
 
@@ -179,13 +225,12 @@ class Consumer:
 
     def _note_served(self, route: str) -> None:
         self._served.add(route)
-        if route in self._missing:
-            self._missing.remove(route)
+        if self._missing.pop(route, None) is not None:
             _log.info("route %r is there now, consuming it", route)
 
     def _note_missing(self, route: str, error: Exception) -> None:
-        if route not in self._missing:
-            self._missing.add(route)
+        said, self._missing[route] = route in self._missing, error
+        if not said:
             _log.warning("route %r cannot be consumed yet (%s); trying again until it can", route, error)
 
     async def _ask_each(self, ask: Callable[[RouteSubscription], Awaitable[None]]) -> bool:

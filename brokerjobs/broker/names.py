@@ -4,6 +4,7 @@ from __future__ import annotations
 
 DOORBELL_TYPE = "brokerjobs.doorbell"
 DEAD_TYPE = "brokerjobs.dead"
+PROBE_TYPE = "brokerjobs.probe"
 
 
 def jobs_exchange(namespace: str) -> str:

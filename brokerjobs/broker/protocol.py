@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,8 +54,18 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """A message of the ledger's own that came through the queue of a route: to be reported and acknowledged at once."""
+
+    ticket: UUID
+    route: str
+    generation: int
+    tag: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable:
-    """A message on one of our routes that is no doorbell of ours: `reason` says why, the digests which it was."""
+    """A message on one of our routes that is not ours: `reason` says why, the digests which it was."""
 
     route: str
     reason: str
@@ -67,6 +77,9 @@ class Unreadable:
     """SHA-256 (hex) of the first MiB of its body."""
     generation: int
     tag: int
+
+
+Settled = TypeVar("Settled", Delivery, Probe)
 
 
 class Publisher(Protocol):
@@ -86,14 +99,19 @@ class Consumer(Protocol):
 
     @property
     def consuming(self) -> frozenset[str]:
-        """The routes from which messages can arrive at this moment."""
+        """The routes from which messages can arrive at this moment; any thread may ask."""
+        ...
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """The routes that the broker said it has no queue for, when it was last asked; any thread may ask."""
         ...
 
     async def run(self) -> None:
         """Receive, over as many connections as it takes, until `close` or cancellation."""
         ...
 
-    def ack(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+    def ack(self, deliveries: Sequence[Settled]) -> list[Settled]:
         """Send acknowledgements and return the deliveries that can have none, as their channel is gone (`ack_lost`)."""
         ...
 

@@ -13,7 +13,7 @@ from pamqp.commands import Basic
 
 from brokerjobs.broker import codec
 from brokerjobs.broker.outstanding import Outstanding
-from brokerjobs.broker.protocol import Delivery, Unreadable
+from brokerjobs.broker.protocol import Delivery, Probe, Unreadable
 from brokerjobs.errors import BrokerUnavailable
 
 if TYPE_CHECKING:
@@ -31,12 +31,15 @@ class Receivers:
 
     on_delivery: Callable[[Delivery], None]
     on_unreadable: Callable[[Unreadable], None]
+    on_probe: Callable[[Probe], None]
 
-    def take(self, read: Delivery | Unreadable) -> None:
+    def take(self, read: Delivery | Probe | Unreadable) -> None:
         """Hand over what was read."""
         match read:
             case Delivery():
                 self.on_delivery(read)
+            case Probe():
+                self.on_probe(read)
             case Unreadable():
                 self.on_unreadable(read)
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from brokerjobs.coordinator import partitions, reaper, relay, retention, routes, scheduler
+from brokerjobs.coordinator import partitions, reaper, reconcile, relay, retention, routes, scheduler
 from brokerjobs.coordinator.service import Candidate, Owner, Periods
 from brokerjobs.errors import LedgerUnavailable, PermissionDenied
 from brokerjobs.ledger import ticks
@@ -113,6 +113,9 @@ def _services(
         scheduler.Scheduler(ledger, candidacy(scheduler.NAME), periods),
         routes.Routes(ledger, candidacy(routes.NAME), declare, periods),
         partitions.Partitions(ledger, candidacy(partitions.NAME, periods.partitions + periods.service_lease), periods),
+        reconcile.Reconcile(
+            ledger, candidacy(reconcile.NAME, periods.reconcile + periods.service_lease), publisher, periods
+        ),
     ]
     if periods.horizons is not None:
         lead = candidacy(retention.NAME, periods.retention + periods.service_lease)

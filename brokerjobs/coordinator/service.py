@@ -41,6 +41,12 @@ class Periods:
     relay_poll: timedelta = timedelta(milliseconds=50)
     tick: timedelta = timedelta(seconds=1)
     partitions: timedelta = timedelta(hours=1)
+    reconcile: timedelta = timedelta(seconds=30)
+    """How often is looked for lost doorbells, and probes are sent at most."""
+    probe_timeout: timedelta = timedelta(minutes=10)
+    """After what time without its return a probe is followed by another."""
+    hand_back: timedelta = timedelta(minutes=5)
+    """For how long a worker keeps a delivery that it cannot claim (the workers' own setting)."""
     retention: timedelta = timedelta(minutes=1)
     """How often is looked for what can be removed, while there is nothing."""
     horizons: Horizons | None = field(default_factory=Horizons)

@@ -293,6 +293,18 @@ def hand_back(worker: str, job_ids: Sequence[UUID]) -> Query[Count]:
 
 
 @dataclass(frozen=True, slots=True)
+class Returned:
+    """The row of `probe_returned`."""
+
+    known: bool
+
+
+def probe_returned(worker: str, route: str, ticket: UUID) -> Query[Returned]:
+    """Reports that a probe came back; not `known` if this ledger did not send it through this route."""
+    return Query("select brokerjobs.probe_returned(%s, %s, %s)", [worker, route, ticket], Returned)
+
+
+@dataclass(frozen=True, slots=True)
 class Strange:
     """A message that is not ours to run: where it came by, why it is rejected, and what it named."""
 
@@ -304,7 +316,7 @@ class Strange:
 
 
 def quarantine(worker: str, message: Strange) -> Query[Nothing]:
-    """Records a message that its worker rejects to quarantine."""
+    """Records a message that its worker rejects to quarantine; the job that it names may be rung again."""
     return Query(
         "select brokerjobs.quarantine(%s, %s, %s, %s, %s, %s)",
         [worker, message.route, message.reason, message.ticket, message.job_id, message.digest],

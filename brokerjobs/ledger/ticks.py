@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from brokerjobs.ledger.calls import Nothing, ProcessIdentity
+from brokerjobs.ledger.calls import Nothing, ProcessIdentity, array_literal
 from brokerjobs.ledger.database import Query
 from brokerjobs.ledger.services import Due, Expired, Route
 
@@ -174,6 +174,90 @@ def wanted_routes(candidacy: Candidacy) -> Query[Wanted]:
         " left join brokerjobs.routes_wanted() t on l.leads",
         candidacy.params(),
         Wanted,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Where a walk through the waiting jobs stands: the probes that it settles, and the last job that was looked at."""
+
+    tickets: Sequence[UUID]
+    after: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looking:
+    """How a look for lost doorbells is bounded."""
+
+    rows: int
+    """Waiting jobs that one statement looks at."""
+    rings: int
+    """Jobs that one statement rings again at most."""
+    lost_seconds: float
+    """After what time without its return a probe is followed by another."""
+    hand_back_seconds: float
+    """After what time no worker has what it received before a probe came back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probing:
+    """A probe that is to be published through a route."""
+
+    ticket: UUID
+    route: str
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """A row of `reconcile`: a probe, or (kind `walk`) what was rung again and how the walk goes on."""
+
+    leading: bool
+    kind: str | None
+    ticket: UUID | None
+    route: str | None
+    namespace: str | None
+    rung: int | None
+    tickets: list[UUID] | None
+    last: UUID | None
+
+    def probe(self) -> Probing | None:
+        """The probe to publish, if the row is one."""
+        if self.ticket is None:
+            return None
+        return Probing(self.ticket, self.route or "", self.namespace or "")
+
+    def walk(self) -> Walk | None:
+        """How the walk goes on; None at its end."""
+        return None if self.last is None else Walk(self.tickets or [], self.last)
+
+
+def reconcile(candidacy: Candidacy, walk: Walk | None, looking: Looking) -> Query[Reconciled]:
+    """Rings again, of the next jobs that wait for a delivery, those whose doorbell was lost; None begins a walk."""
+    return Query(
+        "select l.leads, t.* from brokerjobs.lead(%s, %s, %s, %s) l(leads)"
+        " left join lateral brokerjobs.reconcile(%s, %s::uuid[], %s::uuid, case when l.leads then %s else 0 end, %s,"
+        " make_interval(secs => %s), make_interval(secs => %s)) t on true",
+        [
+            *candidacy.params(),
+            candidacy.process.name,
+            array_literal(walk.tickets if walk else []),
+            walk.after if walk else None,
+            looking.rows,
+            looking.rings,
+            looking.lost_seconds,
+            looking.hand_back_seconds,
+        ],
+        Reconciled,
+    )
+
+
+def probe_sent(confirmed: Sequence[UUID], others: Sequence[UUID]) -> Query[Nothing]:
+    """Records which probes the broker has in their queues; `others` are forgotten, and made anew by the next look."""
+    return Query(
+        "select brokerjobs.probe_sent(%s::uuid[], %s::uuid[])",
+        [array_literal(confirmed), array_literal(others)],
+        Nothing,
     )
 
 

@@ -1,6 +1,8 @@
 """The worker: the hot path of a job, step by step.
 
 inbox         deliveries wait for a free slot
+hand_back     those that wait too long are rung for other workers
+probes        messages of the ledger's own are reported at once
 claims        the ledger grants attempts
 leases        a thread of its own keeps them, whatever the handlers do to the event loop
 runner        one attempt: decode, start, run the handler, say how it ended

@@ -90,7 +90,7 @@ class Claims:
             for delivery, answer in zip(deliveries, answers, strict=True)
             if not self._take_answer(delivery, answer, asked_at)
         ]
-        self._inbox.put_back(unanswered)
+        self._inbox.answered(deliveries, unanswered)
         if len(unanswered) == len(deliveries):
             await asyncio.sleep(_LOCKED_PAUSE_SECONDS)
 

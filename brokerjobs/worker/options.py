@@ -30,6 +30,8 @@ class WorkerOptions:
     broker_heartbeat: timedelta = timedelta(seconds=15)
     consumer_timeout: timedelta = timedelta(minutes=30)
     """The broker's own: attempts that may run longer than half of it are acknowledged when they are claimed."""
+    hand_back: timedelta = timedelta(minutes=5)
+    """How long a delivery waits for a free slot before it is given back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,17 +10,20 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from brokerjobs.broker.codec import READS
 from brokerjobs.broker.consumer import Consumer
 from brokerjobs.broker.names import route_name
 from brokerjobs.errors import ConfigurationError, LedgerUnavailable
-from brokerjobs.ledger import calls, schema, services
+from brokerjobs.ledger import schema, services
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions, LedgerConnection
 from brokerjobs.ledger.lending import Lending
 from brokerjobs.rules.leases import check_renewal
 from brokerjobs.worker.claims import Answers, Claims
 from brokerjobs.worker.completions import Completions
+from brokerjobs.worker.hand_back import HandBack
 from brokerjobs.worker.inbox import Inbox
 from brokerjobs.worker.leases import LeaseKeeper
+from brokerjobs.worker.probes import Probes
 from brokerjobs.worker.quarantine import Quarantine
 from brokerjobs.worker.runner import Runner
 from brokerjobs.worker.settlement import Settlement
@@ -29,13 +32,13 @@ from brokerjobs.worker.slots import Slots
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from brokerjobs.broker.protocol import Unreadable
+    from brokerjobs.broker.protocol import Probe, Unreadable
     from brokerjobs.worker.attempt import Attempt
     from brokerjobs.worker.options import Duty, Services, WorkerOptions
 
 log = logging.getLogger("brokerjobs.worker")
 
-_HAND_BACK_SECONDS: Final = 2.0  # an unclaimed delivery is given back through the ledger, or just left at the broker
+_BLOCKED_SECONDS: Final = 2.0  # the lease keeper asks the event loop for a sign of life every second
 _REPORT_SECONDS: Final = 5.0  # what is cancelled at the drain limit has so long to be reported
 
 
@@ -83,10 +86,15 @@ class Worker:
             dict.fromkeys(self._routes, prefetch),
             self._inbox.put,
             self._unreadable,
+            on_probe=self._probed,
             heartbeat=options.broker_heartbeat,
         )
         self._quarantine = Quarantine(self._consumer, self._claiming, duty.process.name)
+        self._probes = Probes(self._consumer, self._claiming, duty.process.name)
         self._settlement = Settlement(self._consumer, self._claiming)
+        self._hand_back = HandBack(
+            self._inbox, self._claiming, self._settlement.ack, duty.process.name, options.hand_back
+        )
         self._completions = Completions(self._reporting)
         self._runner = Runner(self._completions, self._settlement, self._lending, self._threads)
         self._claims = Claims(
@@ -123,7 +131,8 @@ class Worker:
             await self._register()
             async with asyncio.TaskGroup() as self._group:
                 steps = (self._consumer.run, self._claims.run, self._completions.run, self._settlement.run)
-                tasks = [self._group.create_task(run()) for run in (*steps, self._quarantine.run, self._keeper.run)]
+                asides = (self._quarantine.run, self._probes.run, self._hand_back.run, self._keeper.run)
+                tasks = [self._group.create_task(run()) for run in (*steps, *asides)]
                 services = self._group.create_task(self._services.run()) if self._services else None
                 log.info("worker %s is up for %s", self._duty.process.name, ", ".join(self._routes))
                 await self._draining.wait()
@@ -155,6 +164,9 @@ class Worker:
     def _unreadable(self, message: Unreadable) -> None:
         self._quarantine.put(message, message.reason)
 
+    def _probed(self, probe: Probe) -> None:
+        self._probes.put(probe)
+
     def _granted(self, attempt: Attempt) -> None:
         """Starts a granted attempt in a task of its own."""
         handler = self._handlers[attempt.job_type.name]
@@ -181,7 +193,7 @@ class Worker:
         log.info("draining: %d attempts run, limit %g s", len(self._running), self._options.drain.total_seconds())
         await self._consumer.stop_consuming()
         await self._claims.stop()
-        await self._hand_back(self._inbox.take(len(self._inbox)))
+        await self._hand_back.drain()
         left = await self._finish_attempts()
         if self._services is not None and services is not None:
             await self._services.hand_over()
@@ -194,20 +206,6 @@ class Worker:
             log.warning("drained: %d attempts are left to their leases", left)
             return DrainedWith.SOMETHING_LEFT_TO_ITS_LEASE
         return DrainedWith.SOMETHING_RELEASED if self._released else DrainedWith.EVERYTHING_REPORTED
-
-    async def _hand_back(self, deliveries: Sequence[Any]) -> None:
-        """Rings unclaimed deliveries anew and acknowledges them: requeueing would count towards the delivery limit."""
-        if not deliveries:
-            return
-        try:
-            async with asyncio.timeout(_HAND_BACK_SECONDS):
-                query = calls.hand_back(self._duty.process.name, [delivery.job_id for delivery in deliveries])
-                await self._claiming.fetch(query)
-        except (LedgerUnavailable, TimeoutError):
-            log.warning("the ledger does not answer: %d unclaimed deliveries stay at the broker", len(deliveries))
-            return
-        for delivery in deliveries:
-            self._settlement.ack(delivery)
 
     async def _finish_attempts(self) -> int:
         """Waits for running attempts, cancels them at the limit; answers how many are left to their leases."""
@@ -236,7 +234,12 @@ class Worker:
         detail = {
             "running": len(self._running),
             "unclaimed": self.unclaimed,
+            "oldest_unclaimed_seconds": self._oldest_unclaimed(loop_silent_seconds),
             "loop_silent_seconds": round(loop_silent_seconds, 3),
+            "heartbeat_seconds": self._options.heartbeat.total_seconds(),
+            "reads": READS,
+            "consuming": sorted(self._consumer.consuming),
+            "missing": sorted(self._consumer.missing),
         }
         beat = services.Heartbeat(
             self._duty.process,
@@ -251,6 +254,12 @@ class Worker:
         leaders = connection.fetch(services.heartbeat(beat))
         if self._services is not None:
             asyncio.run_coroutine_threadsafe(_told(self._services, leaders), self._keeper.loop)
+
+    def _oldest_unclaimed(self, loop_silent_seconds: float) -> float | None:
+        """The age of the oldest unclaimed delivery; a blocked event loop may have left one unread for as long."""
+        unread = loop_silent_seconds if loop_silent_seconds > _BLOCKED_SECONDS else None
+        ages = [age for age in (self._inbox.oldest_unclaimed(), unread) if age is not None]
+        return round(max(ages), 3) if ages else None
 
     async def _close(self) -> None:
         await asyncio.to_thread(self._keeper.stop)

@@ -68,6 +68,18 @@ class Flow:
         assert submitted.verdict == "created", submitted
         return submitted
 
+    async def submit_many(self, job_type: JobType[Any, Any], payloads: Sequence[Any]) -> list[UUID]:
+        """Submits jobs in one batch; the relay rings them."""
+        jobs = [
+            inquiries.NewJob(uuid7(), job_type.encode_payload(one).decode(), None, {}, None, None, None)
+            for one in payloads
+        ]
+        now, kind = datetime.now(UTC), job_type.name
+        batch = inquiries.SubmitBatch(self.app.namespace, kind, "tests", job_type.fingerprint, now, False, jobs)
+        answers = await self.asking.fetch(inquiries.submit(batch))
+        assert {answer.verdict for answer in answers} == {"created"}
+        return [answer.id for answer in answers]
+
     async def ring(self, job_id: UUID, times: int = 1, queue: str = "default") -> None:
         """Publishes doorbells of a job, each with a ticket of its own."""
         route = route_name(self.app.namespace, queue)
@@ -156,15 +168,21 @@ async def flow(
 
 
 @asynccontextmanager
-async def coordinating(made: Flow, *, in_thread: bool = False) -> AsyncGenerator[None]:
-    """Runs a coordinator beside the test, with short periods; `in_thread` if the test blocks its own event loop."""
+async def coordinating(made: Flow, *, in_thread: bool = False, **periods: Any) -> AsyncGenerator[None]:
+    """Runs a coordinator beside the test, with short periods; `in_thread` if the test blocks its own event loop.
+
+    It looks for lost doorbells as seldom as in production, unless `periods` says otherwise.
+    """
     options = Options(
         ledger=ConnectOptions(made.database.coordinator_url),
         broker=BrokerOptions(url=made.broker_url),
         name="coordinator-a",
         heartbeat=timedelta(seconds=1),
         periods=Periods(
-            service_lease=timedelta(seconds=2), relay_poll=timedelta(milliseconds=10), tick=timedelta(milliseconds=50)
+            service_lease=timedelta(seconds=2),
+            relay_poll=timedelta(milliseconds=10),
+            tick=timedelta(milliseconds=50),
+            **periods,
         ),
     )
     async with AsyncExitStack() as stack:
