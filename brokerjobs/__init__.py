@@ -53,7 +53,7 @@ from brokerjobs.rules.retries import RetryPolicy
 from brokerjobs.rules.states import AttemptShown, JobState, Waiting
 
 if TYPE_CHECKING:
-    from brokerjobs.client import CancelOutcome, Client, JobHandle
+    from brokerjobs.client import CancelOutcome, Client, JobHandle, SyncClient, SyncJobHandle
     from brokerjobs.ledger.records import JobRecord, JobStatus
 
 __all__ = [
@@ -102,7 +102,9 @@ __all__ = [
     "StaleAttempt",
     "Submission",
     "SubmissionRefused",
+    "SyncClient",
     "SyncJobContext",
+    "SyncJobHandle",
     "SyncJobTransaction",
     "TemporaryFailure",
     "TopologyMismatch",
@@ -119,6 +121,8 @@ _LATER: Final = {
     "JobHandle": "brokerjobs.client",
     "JobRecord": "brokerjobs.ledger.records",
     "JobStatus": "brokerjobs.ledger.records",
+    "SyncClient": "brokerjobs.client",
+    "SyncJobHandle": "brokerjobs.client",
 }
 
 

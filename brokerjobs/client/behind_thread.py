@@ -6,8 +6,6 @@ Threads hand over doorbells and wait for results here; submissions and questions
 from __future__ import annotations
 
 import asyncio
-import atexit
-import os
 import threading
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -33,19 +31,17 @@ _GRACE_SECONDS: Final = 5.0
 
 
 class BehindThread:
-    """Runs a `Behind`; started by being made, and ended by `close` or with the process."""
+    """Runs a `Behind`; started by being made, and ended by `close`."""
 
     def __init__(self, options: ClientOptions) -> None:
         self._behind = Behind(options)
         self._stop = asyncio.Event()
-        self._pid = os.getpid()
         self._guard = threading.Lock()
         self._closed = False
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._loop = self._runner.get_loop()
         self._thread = threading.Thread(target=self._run, name="brokerjobs-client", daemon=True)
         self._thread.start()
-        atexit.register(self.close)
 
     @property
     def alive(self) -> bool:
@@ -85,13 +81,10 @@ class BehindThread:
 
     def close(self) -> None:
         """Waits a little for pending doorbells, leaves the rest to the relay, and ends the thread."""
-        if self._pid != os.getpid():
-            return  # a fork has no copy of the thread, and may not touch its connections
         with self._guard:
             ended, self._closed = self._closed, True
             if not ended and self._thread.is_alive():
                 self._loop.call_soon_threadsafe(self._stop.set)
-        atexit.unregister(self.close)
         if threading.current_thread() is not self._thread:
             self._thread.join(LEAVE_SECONDS + _GRACE_SECONDS)
 

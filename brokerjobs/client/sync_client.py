@@ -7,6 +7,8 @@ process: after a fork the child opens its own and leaves what it has inherited a
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import threading
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -20,7 +22,7 @@ from brokerjobs.client.sync_submit import SyncSubmitter
 from brokerjobs.errors import ConfigurationError
 from brokerjobs.job_type import Submission
 from brokerjobs.ledger.asking import Asking, ask_sync
-from brokerjobs.ledger.shared import SharedConnections
+from brokerjobs.ledger.shared import CLOSED, SharedConnections
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -122,9 +124,12 @@ class SyncClient:
 
     def _here(self) -> _Opened:
         if self._closed:
-            raise ConfigurationError("the client is closed; make another one, or use it inside its `with` block")
-        pid = os.getpid()
-        return self._opened.get(pid) or self._opened.setdefault(pid, _Opened(self._options))
+            raise ConfigurationError(CLOSED)
+        opened = self._opened.get(os.getpid())
+        if opened is None:
+            opened = self._opened.setdefault(os.getpid(), _Opened(self._options))
+            atexit.register(opened.close)
+        return opened
 
 
 class _Opened:
@@ -132,7 +137,9 @@ class _Opened:
 
     def __init__(self, options: ClientOptions) -> None:
         self._options = options
+        self._pid = os.getpid()
         self._guard = threading.Lock()
+        self._closed = False
         self._thread: BehindThread | None = None
         patience_seconds = options.patience.total_seconds()
         self._ledger = SharedConnections(
@@ -157,7 +164,11 @@ class _Opened:
 
     def close(self) -> None:
         """Ends the thread and closes the connections."""
+        if self._pid != os.getpid():
+            return  # inherited by a fork, which has no copy of the thread and may not touch its parent's connections
+        atexit.unregister(self.close)
         with self._guard:
+            self._closed = True
             thread = self._thread
         try:
             if thread is not None:
@@ -166,11 +177,14 @@ class _Opened:
             self._ledger.close()
 
     def _announce(self, doorbells: Sequence[Outgoing]) -> None:
-        self._behind().announce(doorbells)
+        with contextlib.suppress(ConfigurationError):  # closed since the commit: the relay rings them
+            self._behind().announce(doorbells)
 
     def _behind(self) -> BehindThread:
         """The thread behind the callers; another one if it has died."""
         with self._guard:
+            if self._closed:
+                raise ConfigurationError(CLOSED)
             if self._thread is None or not self._thread.alive:
                 self._thread = BehindThread(self._options)
             return self._thread

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from brokerjobs.errors import BrokerjobsError, ConfigurationError, LedgerUnavailable
 from brokerjobs.ledger.database import LedgerConnection
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 Answer = TypeVar("Answer")
+
+CLOSED: Final = "the client is closed; make another one, or use it inside its `with` block"
 
 
 class SharedConnections:
@@ -71,7 +73,7 @@ class SharedConnections:
     def _taken(self) -> LedgerConnection:
         with self._guard:
             if self._closed:
-                raise ConfigurationError("the client is closed; make another one, or use it inside its `with` block")
+                raise ConfigurationError(CLOSED)
             return self._idle.pop() if self._idle else LedgerConnection(self._options)
 
     def _give_back(self, connection: LedgerConnection) -> None:

@@ -49,13 +49,17 @@ class Shop:
         return self.made.database
 
     def client(self, submitted_by: str = "orders-api", **options: Any) -> Client:
-        """A client with a producer's login; its submissions wait for an absent ledger only briefly."""
+        """A client with a producer's login."""
+        return Client(self.client_options(submitted_by, **options))
+
+    def client_options(self, submitted_by: str = "orders-api", **options: Any) -> ClientOptions:
+        """Those of such a client; its submissions wait for an absent ledger only briefly."""
         given: dict[str, Any] = {
             "database_url": self.database.producer_url,
             "broker_url": self.made.broker_url,
             "patience": timedelta(milliseconds=300),
         }
-        return Client(ClientOptions(submitted_by=submitted_by, **(given | options)))
+        return ClientOptions(submitted_by=submitted_by, **(given | options))
 
     async def rows(self, sql: str, *params: object) -> list[dict[str, Any]]:
         """What an administrator sees."""

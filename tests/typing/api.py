@@ -21,7 +21,9 @@ from brokerjobs import (
     JobType,
     RetryPolicy,
     Submission,
+    SyncClient,
     SyncJobContext,
+    SyncJobHandle,
 )
 
 
@@ -84,6 +86,7 @@ def _(order: Charge, ctx: SyncJobContext) -> Receipt:
     with ctx.transaction(complete=False) as tx:
         tx.execute("select %s", [order.cents])
     ctx.fence(within=object())
+    ctx.complete(Receipt("r"), within=object())
     return Receipt("r")
 
 
@@ -152,5 +155,26 @@ async def produce(client: Client, session: object) -> None:
     await handle.result()  # type: ignore[call-arg]
 
 
+def produce_in_threads(client: SyncClient, session: object) -> None:
+    handle = client.submit(charge, Charge(1), key="order-1", tags={"order": "1"}, within=session)
+    assert_type(handle, SyncJobHandle[Receipt])
+    assert_type(handle.result(timeout=timedelta(seconds=5)), Receipt)
+    assert_type(handle.status(), JobStatus)
+    assert_type(handle.record(), JobRecord)
+    assert_type(handle.cancel(reason="second thoughts"), CancelOutcome)
+    assert_type(handle.announce(), bool)
+    many = client.submit_many(charge, [Submission(Charge(1), key="order-2", deadline=timedelta(hours=1))])
+    assert_type(many, list[SyncJobHandle[Receipt]])
+    assert_type(client.find(charge, key="order-1"), SyncJobHandle[Receipt] | None)
+    assert_type(client.handle(charge, handle.id), SyncJobHandle[Receipt])
+    assert_type(client.submit(forget, {"a": 1}).result(timeout=timedelta(seconds=1)), None)
+    client.submit(charge, Receipt("r"))  # type: ignore[misc]
+    client.submit_many(charge, [Submission(Receipt("r"))])  # type: ignore[misc]
+    handle.result()  # type: ignore[call-arg]
+
+
 assert_type(jobs.client(submitted_by="orders-api"), Client)
 jobs.client()  # type: ignore[call-arg]
+with jobs.sync_client(submitted_by="orders-web") as orders_web:
+    assert_type(orders_web, SyncClient)
+jobs.sync_client()  # type: ignore[call-arg]
