@@ -11,7 +11,9 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Final, cast
+from typing import Final, TypeVar, cast
+
+T = TypeVar("T")
 
 # Deeper JSON is refused, and a walk does not go deeper.
 DEPTH_LIMIT: Final = 64
@@ -101,6 +103,11 @@ def first_not_text(value: object) -> tuple[str, str] | None:
                 config = 'ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")'
                 return path, f"the bytes are not UTF-8; give the model `model_config = {config}`"
     return None
+
+
+def first_of(value: object, kind: type[T]) -> tuple[str, T] | None:
+    """The path of the first leaf of this class, and the leaf."""
+    return next(((path, leaf) for path, leaf in _leaves(value) if isinstance(leaf, kind)), None)
 
 
 def first_of_type(value: object, named_in: str) -> str | None:
