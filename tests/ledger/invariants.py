@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     import psycopg
 
-# Each asks for job ids over `s` (chosen rows of job_state), `a` (their attempts), `e` (their events that name a state).
+# Each asks for job ids over `s` (chosen rows of job_state), `a` (their attempts), `e` (their events that name a state),
+# `unknown` (their attempts that ended with an unknown outcome).
 RULES: Final[dict[str, str]] = {
     "one result is accepted at most": """
         select job_id from a where verdict = 'accepted' group by job_id having count(*) > 1""",
@@ -53,6 +54,19 @@ RULES: Final[dict[str, str]] = {
     "nobody claims before the time of the next try": """
         select job_id from (select job_id, claimed_at < lag(answer_until) over w as bad from a
           window w as (partition by job_id order by number)) x where bad""",
+    "a cancel request is obeyed": """
+        select s.job_id from s where s.cancel is not null and s.state not in ('running', 'review', 'cancelled')""",
+    "no result is accepted once the deadline has passed": """
+        select s.job_id from s join a on a.id = s.accepted_attempt_id where s.deadline <= a.reported_at""",
+    # Started, not repeatable, and its handler has not said that it may be repeated: nobody knows what it did.
+    "an unknown outcome is not repeated": """
+        select u.job_id from unknown u join a on a.job_id = u.job_id and a.number > u.number""",
+    "an unknown outcome is not hidden by the job's end": """
+        select s.job_id from s join unknown u on u.id = s.attempt_id or u.job_id = s.job_id and s.attempt_id is null
+        where s.state in ('failed', 'cancelled')""",
+    "a review is about an attempt that has started, or said so": """
+        select r.job_id from brokerjobs.review r join s using (job_id) left join a on a.id = r.attempt_id
+        where a.started_at is null and a.failure ->> 'class' is distinct from 'unsafe'""",
     "a review is open exactly while its job stands in review": """
         select s.job_id from s full join (
           select r.job_id from brokerjobs.review r join s using (job_id) where r.closed_at is null) o
@@ -78,7 +92,11 @@ RULES: Final[dict[str, str]] = {
 _QUERY: Final = """
 with s as materialized (select * from brokerjobs.job_state where %(jobs)s::uuid[] is null or job_id = any (%(jobs)s)),
   a as materialized (select * from brokerjobs.attempt where job_id in (select job_id from s)),
-  e as materialized (select * from brokerjobs.event where job_id in (select job_id from s) and state is not null)
+  e as materialized (select * from brokerjobs.event where job_id in (select job_id from s) and state is not null),
+  unknown as materialized (select a.* from a join brokerjobs.job j on j.id = a.job_id
+    where a.closed_at is not null and a.verdict is distinct from 'accepted' and not coalesce(a.late, false)
+      and (a.failure ->> 'class' = 'unsafe' or not j.repeatable and a.started_at is not null
+        and not coalesce((a.failure ->> 'classified')::boolean, false)))
 """ + " union all ".join(
     f"select '{rule.replace(chr(39), chr(39) * 2)}', x.job_id from ({query}) x" for rule, query in RULES.items()
 )

@@ -66,6 +66,30 @@ BREAKS: dict[str, tuple[str, LiteralString]] = {
         """update brokerjobs.attempt set answer_until = closed_at + interval '1 year'
           where job_id = %(job)s and number = 1""",
     ),
+    "a cancel request is obeyed": (
+        "queued",
+        "update brokerjobs.job_state set cancel = '{}' where job_id = %(job)s",
+    ),
+    "no result is accepted once the deadline has passed": (
+        "done",
+        "update brokerjobs.job_state set deadline = finished_at where job_id = %(job)s",
+    ),
+    "an unknown outcome is not repeated": (
+        "done",
+        """update brokerjobs.attempt set failure = '{"class": "unsafe"}' where job_id = %(job)s and number = 1""",
+    ),
+    "an unknown outcome is not hidden by the job's end": (
+        "done",
+        """update brokerjobs.job_state set state = 'failed', failure_class = '' where job_id = %(job)s;
+          update brokerjobs.attempt set failure = '{"class": "unsafe"}', verdict = 'rejected'
+          where job_id = %(job)s and number = 2""",
+    ),
+    "a review is about an attempt that has started, or said so": (
+        "done",
+        """insert into brokerjobs.review (id, job_id, attempt_id, cause, opened_at, closed_at)
+          select gen_random_uuid(), job_id, id, '', claimed_at, claimed_at from brokerjobs.attempt
+          where job_id = %(job)s and number = 1""",
+    ),
     "a review is open exactly while its job stands in review": (
         "done",
         """insert into brokerjobs.review (id, job_id, cause, opened_at)
@@ -111,7 +135,7 @@ def test_violations__names_the_rule_that_is_broken(ledger: Ledger, rule: str) ->
     with ledger.owner.transaction(force_rollback=True):
         for table in ("job_state", "attempt", "event"):
             ledger.owner.execute(f"alter table brokerjobs.{table} disable trigger user".encode())
-        for statement in how.split("; "):
+        for statement in how.split(";"):
             ledger.owner.execute(statement.encode(), {"job": job})
         found = violations(ledger.owner, [job])
 
