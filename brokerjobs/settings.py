@@ -71,7 +71,7 @@ _UpToDay = Annotated[_Duration, _between(timedelta(seconds=1), timedelta(days=1)
 _Kept = Annotated[_Duration, _between(timedelta(hours=1), timedelta(days=36_500))]
 _Count = Annotated[int, BeforeValidator(_no_truth)]
 _DatabaseUrl = Annotated[SecretUrl, _starts_with("postgresql", "postgres")]
-_BrokerUrl = Annotated[SecretUrl, _starts_with("amqp", "amqps")]
+_BrokerUrl = Annotated[SecretUrl, _starts_with("amqp", "amqps", "memory")]
 
 
 class _Group(BaseModel):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from uuid_utils.compat import uuid7
 
-from brokerjobs.broker.publisher import Publisher
+from brokerjobs.broker.brokers import broker_at
 from brokerjobs.coordinator.coordinator import Coordinator
 from brokerjobs.coordinator.process import BrokerOptions, Options
 from brokerjobs.coordinator.routes import declaring
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from brokerjobs.app import App
+    from brokerjobs.broker.protocol import Publisher
     from brokerjobs.settings import SecretUrl, Settings
 
 
@@ -49,10 +50,8 @@ def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _run_worker(app: App, settings: Settings) -> int:
-    publisher = Publisher(
-        coordinator_logins(settings)[1],
-        time_limit=settings.broker.publish_timeout,
-        heartbeat=settings.broker.heartbeat,
+    publisher = broker_at(coordinator_logins(settings)[1]).publisher(
+        time_limit=settings.broker.publish_timeout, heartbeat=settings.broker.heartbeat
     )
     worker = worker_of(app, settings, publisher)
     loop = asyncio.get_running_loop()

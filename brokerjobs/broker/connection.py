@@ -68,6 +68,13 @@ class Link:
         """Whether nothing is known of its end."""
         return self._connection.is_opened and not self._writer.is_closing()
 
+    @property
+    def product(self) -> str:
+        """The server's name and version."""
+        told = self._connection.server_properties
+        name, version = (_text(told.get(key)) for key in ("product", "version"))
+        return f"{name} {version}"
+
     async def channel(self, *, confirms: bool = False) -> aiormq.Channel:
         """Open a channel; its number is never used again, since aiormq may leave out its answer to a close."""
         number = next(self._numbers)
@@ -247,6 +254,10 @@ def _refusal(error: AMQPError | OSError, where: str) -> BrokerjobsError:
             "connection limit is reached; the broker's log says which"
         )
     return BrokerUnavailable(f"{where} cannot be reached ({_words(error)}); is RabbitMQ running there?")
+
+
+def _text(value: object) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 def _reason(closing: asyncio.Future[object]) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
 from aiormq.exceptions import ChannelClosed
 
+from brokerjobs.broker.complaints import Complaints
 from brokerjobs.broker.confirms import Confirms
 from brokerjobs.broker.connection import HEARTBEAT, Link, open_link
 from brokerjobs.broker.protocol import PublishOutcome
@@ -28,8 +28,6 @@ Outcomes: TypeAlias = "dict[UUID, PublishOutcome]"
 # The value of RabbitMQ's own Jepsen test.
 TIME_LIMIT = timedelta(seconds=5)
 
-_log = logging.getLogger(__name__)
-
 
 class Publisher:
     """Publishes over one connection, which is opened by the first call and opened again by the call after its loss.
@@ -46,7 +44,7 @@ class Publisher:
         self._channels: dict[str, Channel] = {}
         self._opening = asyncio.Lock()
         self._closed = False
-        self._trouble: dict[str, str] = {}
+        self._complaints = Complaints()
 
     async def publish(self, messages: Sequence[Outgoing]) -> list[PublishOutcome]:
         """Publish all within the time limit, and return the outcomes in the same order.
@@ -67,7 +65,7 @@ class Publisher:
                         group.create_task(self._publish_to(exchange, batch, outcomes))
         except TimeoutError:
             for exchange in by_exchange:
-                self._say(exchange, f"the broker has not answered within {self._time_limit_seconds:g} s")
+                self._complaints.say(exchange, f"the broker has not answered within {self._time_limit_seconds:g} s")
         return [outcomes[message.message_id] for message in messages]
 
     async def close(self) -> None:
@@ -88,9 +86,9 @@ class Publisher:
             finally:
                 outcomes |= confirms.outcomes()
         except (BrokerjobsError, ChannelClosed) as error:
-            self._say(exchange, str(error))
+            self._complaints.say(exchange, str(error))
         else:
-            self._say(exchange, confirms.trouble())
+            self._complaints.say(exchange, confirms.trouble())
 
     async def _channel_of(self, exchange: str) -> tuple[Link, Channel]:
         async with self._opening:
@@ -105,9 +103,3 @@ class Publisher:
                 await link.writable()
                 self._channels[exchange] = channel = await link.channel(confirms=True)
             return link, channel
-
-    def _say(self, exchange: str, trouble: str) -> None:
-        """Log what is wrong with publishing to an exchange when that changes, not at each call."""
-        if trouble and trouble != self._trouble.get(exchange):
-            _log.warning("publishing to exchange %r: %s", exchange, trouble)
-        self._trouble[exchange] = trouble

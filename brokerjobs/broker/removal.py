@@ -11,6 +11,7 @@ from brokerjobs.errors import PermissionDenied
 
 if TYPE_CHECKING:
     from brokerjobs.broker.connection import Link
+    from brokerjobs.broker.topology import Topology
 
 
 async def message_count(url: str, queue: str) -> int | None:
@@ -38,6 +39,22 @@ async def remove(url: str, queue: str) -> None:
             return
         except ChannelAccessRefused as error:
             raise _denied(url, queue, error) from error
+
+
+async def remove_all(url: str, topology: Topology) -> None:
+    """Delete everything that `topology` names, with what is in it.  Raises PermissionDenied, BrokerUnavailable."""
+    async with linked(url, "setup") as link:
+        channel = await link.channel()
+        name = ""
+        try:
+            for queue in topology.queues():
+                name = queue.name
+                await link.answer(channel.queue_delete(name))
+            for exchange in topology.exchanges():
+                name = exchange.name
+                await link.answer(channel.exchange_delete(name))
+        except ChannelAccessRefused as error:
+            raise _denied(url, name, error) from error
 
 
 async def _delete(link: Link, queue: str) -> None:

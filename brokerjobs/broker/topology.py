@@ -20,7 +20,7 @@ from brokerjobs.broker.connection import linked, place
 from brokerjobs.errors import PermissionDenied, TopologyMismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from aiormq import Channel
 
@@ -121,6 +121,11 @@ async def declare(url: str, topology: Topology) -> None:
                 errors.append(_told(url, wanted.name, error))
                 # The broker answers a refusal by closing the channel.
                 channel = await link.channel()
+    together(errors)
+
+
+def together(errors: Sequence[TopologyMismatch | PermissionDenied]) -> None:
+    """Raise what declaring found, several as an `ExceptionGroup`."""
     if len(errors) == 1:
         raise errors[0]
     if errors:

@@ -39,10 +39,9 @@ async def _log_in(url: str) -> None:
 
     Raises PermissionDenied, ConfigurationError; a broker that is away may come back.
     """
-    from brokerjobs.broker.connection import linked  # noqa: PLC0415  # slow
+    from brokerjobs.broker.brokers import broker_at  # noqa: PLC0415  # slow
 
     try:
-        async with linked(url, "coordinator"):
-            pass
+        await broker_at(url).product()
     except BrokerUnavailable as error:
         _log.warning("%s", error)

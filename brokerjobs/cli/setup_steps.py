@@ -6,7 +6,8 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from brokerjobs.broker import names, removal, topology
+from brokerjobs.broker import names, topology
+from brokerjobs.broker.brokers import broker_at
 from brokerjobs.cli import options
 from brokerjobs.cli.failures import Refused, UsageError
 from brokerjobs.ledger import operations, schema, services
@@ -97,7 +98,7 @@ def _removed(plan: Plan, wanted: topology.Topology) -> tuple[str, ...]:
 
 
 def _count(url: str, queue: str) -> int | None:
-    return asyncio.run(removal.message_count(url, queue))
+    return asyncio.run(broker_at(url).message_count(queue))
 
 
 def _apply_schema(url: str, told: Told) -> None:
@@ -144,8 +145,8 @@ def _shown(key: str, value: object) -> str:
 
 async def _declare(url: str, wanted: topology.Topology, removed: tuple[str, ...]) -> None:
     for queue in removed:
-        await removal.remove(url, queue)
-    await topology.declare(url, wanted)
+        await broker_at(url).remove_queue(queue)
+    await broker_at(url).declare(wanted)
 
 
 def _ring_again(ledger: LedgerConnection, routes: list[str], told: Told) -> None:

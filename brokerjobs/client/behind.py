@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerjobs.broker.publisher import Publisher
+from brokerjobs.broker.brokers import broker_at
 from brokerjobs.client.announce import Announcer
 from brokerjobs.client.waiting import Waiting
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions
@@ -26,7 +26,8 @@ class Behind:
 
     def __init__(self, options: ClientOptions) -> None:
         self._ledger = AsyncLedgerConnection(connect_options(options))
-        self._publisher = Publisher(options.broker_url, time_limit=options.publish_timeout, heartbeat=options.heartbeat)
+        broker = broker_at(options.broker_url)
+        self._publisher = broker.publisher(time_limit=options.publish_timeout, heartbeat=options.heartbeat)
         self.announcer = Announcer(self._publisher, self._ledger)
         self.waiting = Waiting(self._ledger)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 from uuid_utils.compat import uuid7
 
-from brokerjobs.broker import publisher
+from brokerjobs.broker.brokers import broker_at
 from brokerjobs.coordinator.coordinator import Coordinator
 from brokerjobs.coordinator.routes import declaring
 from brokerjobs.coordinator.service import Periods
@@ -78,7 +78,7 @@ async def serve(options: Options, stop: asyncio.Event) -> None:
     whatever else ended the services.
     """
     broker = options.broker
-    rings = publisher.Publisher(broker.url, time_limit=broker.publish_timeout, heartbeat=broker.heartbeat)
+    rings = broker_at(broker.url).publisher(time_limit=broker.publish_timeout, heartbeat=broker.heartbeat)
     process = _identity(options.name)
     pulse = Pulse(options.ledger, process, options.heartbeat)
     coordinator = Coordinator(

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from brokerjobs.broker import topology
+from brokerjobs.broker.brokers import broker_at
 from brokerjobs.coordinator.service import LED_ELSEWHERE
 from brokerjobs.errors import BrokerUnavailable, PermissionDenied, TopologyMismatch
 from brokerjobs.ledger import services, ticks
@@ -44,7 +45,7 @@ def declaring(url: str, *, queue_type: topology.QueueType = "quorum", delivery_l
                 routes=frozenset({route.name}), queue_type=queue_type, delivery_limit=delivery_limit
             )
             try:
-                await topology.declare(url, wanted)
+                await broker_at(url).declare(wanted)
             except* (TopologyMismatch, PermissionDenied) as group:
                 errors[route.name] = _worst(group, route.name)
         return errors

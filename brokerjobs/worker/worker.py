@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from brokerjobs.broker.brokers import broker_at
 from brokerjobs.broker.codec import READS
-from brokerjobs.broker.consumer import Consumer
 from brokerjobs.broker.names import route_name
 from brokerjobs.errors import ConfigurationError, LedgerUnavailable
 from brokerjobs.ledger import schema, services
@@ -81,8 +81,7 @@ class Worker:
             threads=options.threads if any(not one.is_async for one in handlers) else None,
         )
         prefetch = max(1, options.deliveries // len(self._routes))
-        self._consumer = Consumer(
-            options.broker_url,
+        self._consumer = broker_at(options.broker_url).consumer(
             dict.fromkeys(self._routes, prefetch),
             self._inbox.put,
             self._unreadable,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Self
 from uuid import UUID, uuid4
 
 from brokerjobs.broker import codec, names
+from brokerjobs.broker.brokers import broker_at
 from brokerjobs.broker.connection import HEARTBEAT
-from brokerjobs.broker.consumer import Consumer
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ class Inbox:
     def __init__(self, url: str, routes: dict[str, int], *, heartbeat: timedelta = HEARTBEAT) -> None:
         self.deliveries: list[Delivery] = []
         self.unreadable: list[Unreadable] = []
-        self.consumer = Consumer(url, routes, self.deliveries.append, self.unreadable.append, heartbeat=heartbeat)
+        self.consumer = broker_at(url).consumer(
+            routes, self.deliveries.append, self.unreadable.append, heartbeat=heartbeat
+        )
         self._running: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:

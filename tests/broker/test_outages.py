@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import pytest
-
 from brokerjobs.broker import names, topology
 from brokerjobs.broker.protocol import PublishOutcome
 from brokerjobs.broker.publisher import Publisher
@@ -19,6 +17,8 @@ from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+
+    import pytest
 
     from tests.broker.conftest import InboxFactory
     from tests.nodes import RabbitMQNode
@@ -39,61 +39,6 @@ async def confirmed(publisher: Publisher, route: str) -> None:
     await eventually(is_confirmed, 20.0)
 
 
-async def test_connections__that_are_closed_are_made_anew(
-    node: RabbitMQNode, node_route: str, node_publisher: Publisher, inbox: InboxFactory
-) -> None:
-    await node_publisher.publish(rings(node_route, 3))
-    received = await inbox(node_route, url=node.url)
-    old = await received.has(3)
-
-    await ctl(node, "close_all_connections", "enough")
-
-    new = (await received.has(6))[3:]
-    assert {delivery.ticket for delivery in new} == {delivery.ticket for delivery in old}
-    assert all(delivery.redelivered for delivery in new)
-    await confirmed(node_publisher, node_route)
-
-
-async def test_ack__is_never_sent_on_another_channel(
-    node: RabbitMQNode, node_route: str, node_publisher: Publisher, inbox: InboxFactory
-) -> None:
-    await node_publisher.publish(rings(node_route, 3))
-    received = await inbox(node_route, url=node.url)
-    old = await received.has(3)
-    await ctl(node, "close_all_connections", "enough")
-    new = (await received.has(6))[3:]
-    assert [delivery.tag for delivery in new] == [delivery.tag for delivery in old], "only the generation differs"
-
-    assert received.consumer.ack([*old, new[0]]) == old
-    assert not received.consumer.reject(old[2])
-    assert await received.consumer.flush()
-
-    await received.consumer.close()
-    assert await raw.messages_in(node.url, node_route) == 2
-
-
-async def test_broker__that_stops_and_starts_is_used_again(
-    node: RabbitMQNode, node_route: str, node_publisher: Publisher, inbox: InboxFactory
-) -> None:
-    received = await inbox(node_route, url=node.url)
-    await received.consumes(node_route)
-    assert await node_publisher.publish([ring(node_route)]) == [CONFIRMED]
-    await received.has(1)
-
-    await asyncio.to_thread(node.stop_app)
-    try:
-        assert await node_publisher.publish(rings(node_route, 2)) == [UNKNOWN, UNKNOWN]
-        assert received.consumer.consuming == frozenset()
-        assert received.consumer.ack(received.deliveries) == received.deliveries
-        assert not await received.consumer.flush()
-    finally:
-        await asyncio.to_thread(node.start_app)
-
-    await received.consumes(node_route, within_seconds=30.0)
-    await confirmed(node_publisher, node_route)
-    assert {delivery.redelivered for delivery in (await received.has(3))[1:]} == {True, False}
-
-
 async def test_channel_numbers__that_are_used_up_cost_a_new_connection(node: RabbitMQNode, namespace: str) -> None:
     """Each publish to a missing exchange, and each look for a missing route, uses one."""
     route = names.route_name(namespace, "default")
@@ -110,29 +55,6 @@ async def test_channel_numbers__that_are_used_up_cost_a_new_connection(node: Rab
         await publisher.close()
     finally:
         await ctl(node, "eval", "application:set_env(rabbit, channel_max, 2047).")
-
-
-async def test_broker__that_stands_still_is_noticed_by_its_heartbeat(
-    node: RabbitMQNode, node_route: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It answers nothing and closes nothing; aiormq gives up after three times (heartbeat + 1 s)."""
-    second = timedelta(seconds=1)
-    publisher = Publisher(node.url, time_limit=second, heartbeat=second)
-    assert await publisher.publish([ring(node_route)]) == [CONFIRMED]
-    async with Inbox(node.url, {node_route: 5}, heartbeat=second) as received:
-        await received.has(1)
-        await asyncio.to_thread(node.freeze)
-        try:
-            await received.consumes()
-            assert await publisher.publish([ring(node_route)]) == [UNKNOWN]
-        finally:
-            await asyncio.to_thread(node.thaw)
-
-        await received.consumes(node_route)
-        assert (await received.has(2))[1].redelivered
-    assert "has closed the connection" in caplog.text
-    await confirmed(publisher, node_route)
-    await publisher.close()
 
 
 async def test_channel__that_the_broker_closes_costs_a_redelivery(
@@ -195,29 +117,3 @@ async def test_consumer__goes_on_under_a_memory_alarm(
             deliveries = await received.has(count)
             assert received.consumer.ack(deliveries[-1:]) == []
         assert await received.consumer.flush()
-
-
-async def test_delivery_limit__sends_what_comes_again_and_again_to_quarantine(
-    node: RabbitMQNode, node_route: str, node_publisher: Publisher, inbox: InboxFactory
-) -> None:
-    await node_publisher.publish([ring(node_route)])
-    for _ in range(21):
-        received = await inbox(node_route, url=node.url)
-        await received.has(1)
-        await received.consumer.close()
-
-    await raw.comes_to_hold(node.url, names.quarantine_queue(names.namespace_of(node_route)), 1)
-    assert await raw.messages_in(node.url, node_route) == 0
-
-
-async def test_publisher__that_is_cancelled_leaves_a_working_connection(
-    node: RabbitMQNode, node_route: str, node_publisher: Publisher
-) -> None:
-    for _ in range(20):
-        publishing = asyncio.create_task(node_publisher.publish(rings(node_route, 50)))
-        await asyncio.sleep(0)
-        publishing.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await publishing
-
-    assert await node_publisher.publish([ring(node_route)]) == [CONFIRMED]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,48 +14,12 @@ from tests.broker.inbox import ring
 
 if TYPE_CHECKING:
     from brokerjobs.broker.publisher import Publisher
-    from brokerjobs.broker.topology import QueueType
-    from tests.broker.conftest import InboxFactory
 
 DEAD_ARGUMENTS = {"x-message-ttl": 604_800_000, "x-max-length": 100_000, "x-overflow": "drop-head"}
 
 
 def one_route(namespace: str, queue: str = "default") -> Topology:
     return Topology(routes=frozenset({names.route_name(namespace, queue)}))
-
-
-@pytest.mark.parametrize("queue_type", ["quorum", "classic"])
-async def test_declare__makes_a_route_that_works(
-    broker_url: str, namespace: str, publisher: Publisher, inbox: InboxFactory, queue_type: QueueType
-) -> None:
-    route = names.route_name(namespace, "default")
-
-    await topology.declare(broker_url, replace(one_route(namespace), queue_type=queue_type))
-
-    assert await publisher.publish([ring(route)]) == [PublishOutcome.CONFIRMED]
-    received = await inbox(route)
-    (delivery,) = await received.has(1)
-    assert received.consumer.reject(delivery)
-    await raw.comes_to_hold(broker_url, names.quarantine_queue(namespace), 1)
-
-
-async def test_declare__may_be_repeated(broker_url: str, namespace: str) -> None:
-    wanted = one_route(namespace)
-    await topology.declare(broker_url, wanted)
-
-    await topology.declare(broker_url, wanted)
-
-
-async def test_declare__binds_the_dead_queue_to_every_job_type(
-    broker_url: str, namespace: str, publisher: Publisher
-) -> None:
-    await topology.declare(broker_url, Topology(namespaces=frozenset({namespace})))
-
-    dead = replace(
-        ring(names.route_name(namespace, "x")), exchange=names.dead_exchange(namespace), routing_key="payment.charge"
-    )
-    assert await publisher.publish([dead]) == [PublishOutcome.CONFIRMED]
-    await raw.comes_to_hold(broker_url, names.dead_queue(namespace), 1)
 
 
 def test_topology__quorum_queues_have_all_their_arguments() -> None:
@@ -81,18 +44,6 @@ def test_topology__classic_queues_have_no_delivery_limit() -> None:
         "x-dead-letter-exchange": "payments.quarantine",
     }
     assert queues["payments.dead"] == {"x-queue-type": "classic", **DEAD_ARGUMENTS}
-
-
-async def test_declare__names_what_differs(broker_url: str, namespace: str) -> None:
-    route = names.route_name(namespace, "default")
-    await topology.declare(broker_url, one_route(namespace))
-
-    with pytest.raises(TopologyMismatch, match=re.escape(f"{route!r} exists at the broker")) as raised:
-        await topology.declare(broker_url, replace(one_route(namespace), delivery_limit=5))
-
-    error = raised.value
-    assert (error.queue, error.argument, error.existing, error.wanted) == (route, "x-delivery-limit", 20, 5)
-    assert f"brokerjobs setup --recreate {route}" in str(error)
 
 
 async def test_declare__declares_all_else_before_it_names_what_differs(
@@ -138,8 +89,3 @@ def test_mismatch__reads_the_replies_of_the_broker(rest: str, wanted: object, ex
 
 def test_mismatch__shows_a_reply_that_it_cannot_read() -> None:
     assert "PRECONDITION_FAILED - something new" in str(topology.mismatch("q", "PRECONDITION_FAILED - something new"))
-
-
-async def test_declare__refuses_what_is_no_route(broker_url: str) -> None:
-    with pytest.raises(ValueError, match="is no route"):
-        await topology.declare(broker_url, Topology(routes=frozenset({"default"})))

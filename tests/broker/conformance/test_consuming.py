@@ -1,3 +1,5 @@
+"""Receiving and settling."""
+
 from __future__ import annotations
 
 import asyncio
@@ -12,20 +14,22 @@ from uuid import uuid4
 
 import pytest
 
-from brokerjobs.broker import names, topology
-from brokerjobs.broker.consumer import Consumer
+from brokerjobs.broker import names
+from brokerjobs.broker.brokers import broker_at
 from brokerjobs.broker.protocol import PublishOutcome
-from tests.broker import raw
+from brokerjobs.broker.topology import Topology
+from tests.broker.conformance.benches import NOWHERE
+from tests.broker.conformance.looking import comes_to_hold
 from tests.broker.inbox import ring, rings
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from brokerjobs.broker.protocol import Delivery
-    from brokerjobs.broker.publisher import Publisher
+    from brokerjobs.broker.brokers import Broker
+    from brokerjobs.broker.protocol import Consumer, Delivery, Publisher
     from brokerjobs.broker.topology import QueueType
-    from tests.broker.conftest import InboxFactory
+    from tests.broker.conformance.conftest import InboxFactory
 
 
 async def test_delivery__says_what_arrived_by_which_road_and_when(
@@ -45,16 +49,16 @@ async def test_delivery__says_what_arrived_by_which_road_and_when(
 
 
 async def test_prefetch__holds_for_each_route(
-    broker_url: str, namespace: str, publisher: Publisher, inbox: InboxFactory
+    broker: Broker, namespace: str, publisher: Publisher, inbox: InboxFactory
 ) -> None:
     routes = [names.route_name(namespace, "a"), names.route_name(namespace, "b")]
-    await topology.declare(broker_url, topology.Topology(routes=frozenset(routes)))
+    await broker.declare(Topology(routes=frozenset(routes)))
     await publisher.publish(rings(routes[0], 10) + rings(routes[1], 10))
 
     received = await inbox(*routes, prefetch=3)
     first = await received.has(6)
     for name in routes:
-        await raw.comes_to_hold(broker_url, name, 7)
+        await comes_to_hold(broker, name, 7)
     assert len(received.deliveries) == 6
 
     assert received.consumer.ack(first) == []
@@ -63,10 +67,10 @@ async def test_prefetch__holds_for_each_route(
 
 @pytest.mark.parametrize("queue_type", ["quorum", "classic"])
 async def test_ack__with_holes_settles_only_what_it_is_given(
-    broker_url: str, namespace: str, publisher: Publisher, inbox: InboxFactory, queue_type: QueueType
+    broker: Broker, namespace: str, publisher: Publisher, inbox: InboxFactory, queue_type: QueueType
 ) -> None:
     route = names.route_name(namespace, "default")
-    await topology.declare(broker_url, topology.Topology(routes=frozenset({route}), queue_type=queue_type))
+    await broker.declare(Topology(routes=frozenset({route}), queue_type=queue_type))
     await publisher.publish(rings(route, 12))
     received = await inbox(route)
     deliveries = await received.has(12)
@@ -86,7 +90,7 @@ async def test_ack__with_holes_settles_only_what_it_is_given(
 
 
 async def test_reject__sends_to_quarantine_and_never_back(
-    broker_url: str, route: str, publisher: Publisher, inbox: InboxFactory
+    broker: Broker, route: str, publisher: Publisher, inbox: InboxFactory
 ) -> None:
     await publisher.publish(rings(route, 3))
     received = await inbox(route)
@@ -94,12 +98,12 @@ async def test_reject__sends_to_quarantine_and_never_back(
 
     assert received.consumer.reject(deliveries[1])
     assert received.consumer.reject(deliveries[1]), "a second time it does nothing"
-    await raw.comes_to_hold(broker_url, names.quarantine_queue(names.namespace_of(route)), 1)
+    await comes_to_hold(broker, names.quarantine_queue(names.namespace_of(route)), 1)
 
     assert received.consumer.ack(deliveries) == []
     assert await received.consumer.flush()
     await received.consumer.close()
-    assert await raw.messages_in(broker_url, route) == 0
+    assert await broker.message_count(route) == 0
 
 
 @pytest.mark.parametrize(
@@ -125,22 +129,22 @@ async def test_message__that_is_no_doorbell_is_handed_out_as_unreadable(
     assert unreadable.tag == 2
 
 
-async def test_message__by_another_road_is_unreadable(broker_url: str, route: str, inbox: InboxFactory) -> None:
+async def test_message__by_another_road_is_unreadable(
+    broker: Broker, route: str, publisher: Publisher, inbox: InboxFactory
+) -> None:
     """Whoever may write to the default exchange can put anything into any queue."""
-    body = ring(route).body
-    properties = {raw.TYPE: raw.short(names.DOORBELL_TYPE.encode()), raw.MESSAGE_ID: raw.short(str(uuid4()).encode())}
-    await raw.publish(broker_url, raw.RawMessage("", route.encode(), properties, body))
+    await publisher.publish([replace(ring(route), exchange="")])
 
     received = await inbox(route)
     (unreadable,) = await received.refuses(1)
 
     assert "came by exchange ''" in unreadable.reason
     assert received.consumer.reject(unreadable)
-    await raw.comes_to_hold(broker_url, names.quarantine_queue(names.namespace_of(route)), 1)
+    await comes_to_hold(broker, names.quarantine_queue(names.namespace_of(route)), 1)
 
 
 async def test_route__that_is_not_there_yet_is_waited_for(
-    broker_url: str,
+    broker: Broker,
     namespace: str,
     publisher: Publisher,
     inbox: InboxFactory,
@@ -148,7 +152,7 @@ async def test_route__that_is_not_there_yet_is_waited_for(
 ) -> None:
     caplog.set_level(logging.INFO, "brokerjobs")
     there, missing = names.route_name(namespace, "there"), names.route_name(namespace, "missing")
-    await topology.declare(broker_url, topology.Topology(routes=frozenset({there})))
+    await broker.declare(Topology(routes=frozenset({there})))
     received = await inbox(there, missing)
     await received.consumes(there)
     await publisher.publish([ring(there)])
@@ -158,7 +162,7 @@ async def test_route__that_is_not_there_yet_is_waited_for(
         return missing in caplog.text
 
     await eventually(is_said)
-    await topology.declare(broker_url, topology.Topology(routes=frozenset({missing})))
+    await broker.declare(Topology(routes=frozenset({missing})))
     await received.consumes(there, missing)
     await publisher.publish([ring(missing)])
     await received.has(2)
@@ -169,32 +173,32 @@ async def test_route__that_is_not_there_yet_is_waited_for(
 
 
 async def test_route__that_is_deleted_is_consumed_again_once_it_is_declared(
-    broker_url: str, namespace: str, publisher: Publisher, inbox: InboxFactory
+    broker: Broker, namespace: str, publisher: Publisher, inbox: InboxFactory
 ) -> None:
     """The broker cancels the consumer; then all subscriptions are made anew."""
     deleted, other = names.route_name(namespace, "deleted"), names.route_name(namespace, "other")
-    wanted = topology.Topology(routes=frozenset({deleted, other}))
-    await topology.declare(broker_url, wanted)
+    wanted = Topology(routes=frozenset({deleted, other}))
+    await broker.declare(wanted)
     received = await inbox(deleted, other)
     await received.consumes(deleted, other)
     await publisher.publish([ring(other)])
     (old,) = await received.has(1)
 
-    await raw.delete(broker_url, deleted)
+    await broker.remove_queue(deleted)
     await received.has(2)
     await received.consumes(other)
     assert received.deliveries[1].ticket == old.ticket
     assert received.deliveries[1].redelivered
     assert received.consumer.ack([old]) == [old]
 
-    await topology.declare(broker_url, wanted)
+    await broker.declare(wanted)
     await received.consumes(deleted, other)
     await publisher.publish([ring(deleted)])
     assert (await received.has(3))[2].route == deleted
 
 
 async def test_stop_consuming__receives_nothing_more_and_settles_what_came(
-    broker_url: str, route: str, publisher: Publisher, inbox: InboxFactory
+    broker: Broker, route: str, publisher: Publisher, inbox: InboxFactory
 ) -> None:
     received = await inbox(route)
     await publisher.publish(rings(route, 2))
@@ -203,17 +207,17 @@ async def test_stop_consuming__receives_nothing_more_and_settles_what_came(
     await received.consumer.stop_consuming()
     assert received.consumer.consuming == frozenset()
     await publisher.publish([ring(route)])
-    await raw.comes_to_hold(broker_url, route, 1)
+    await comes_to_hold(broker, route, 1)
 
     assert received.consumer.ack(deliveries) == []
     assert await received.consumer.flush()
     assert len(received.deliveries) == 2
     await received.consumer.close()
-    assert await raw.messages_in(broker_url, route) == 1
+    assert await broker.message_count(route) == 1
 
 
-async def test_flush__is_false_without_a_connection() -> None:
-    consumer = Consumer("amqp://127.0.0.1:1/", {"payments.q.default": 1}, print, print)
+async def test_flush__is_false_without_a_connection(kind: str) -> None:
+    consumer = broker_at(NOWHERE[kind]).consumer({"payments.q.default": 1}, print, print)
 
     assert not await consumer.flush()
     await consumer.stop_consuming()
@@ -232,8 +236,8 @@ async def test_close__gives_back_what_is_not_settled(route: str, publisher: Publ
     assert {d.ticket for d in await second.has(3)} == {d.ticket for d in deliveries[1:]}
 
 
-async def test_run__ends_when_it_is_cancelled(broker_url: str, route: str) -> None:
-    consumer = Consumer(broker_url, {route: 1}, print, print)
+async def test_run__ends_when_it_is_cancelled(broker: Broker, route: str) -> None:
+    consumer = broker.consumer({route: 1}, print, print)
     running = asyncio.create_task(consumer.run())
 
     async def consumes() -> bool:
@@ -247,11 +251,11 @@ async def test_run__ends_when_it_is_cancelled(broker_url: str, route: str) -> No
     assert consumer.consuming == frozenset()
 
 
-async def test_run__ends_with_the_error_of_a_receiver(broker_url: str, route: str, publisher: Publisher) -> None:
+async def test_run__ends_with_the_error_of_a_receiver(broker: Broker, route: str, publisher: Publisher) -> None:
     def broken(delivery: Delivery) -> None:
         raise ZeroDivisionError(delivery.route)
 
-    consumer = Consumer(broker_url, {route: 1}, broken, print)
+    consumer = broker.consumer({route: 1}, broken, print)
     await publisher.publish([ring(route)])
 
     with pytest.raises(ZeroDivisionError, match=route):
@@ -259,12 +263,12 @@ async def test_run__ends_with_the_error_of_a_receiver(broker_url: str, route: st
 
 
 async def test_receiver__runs_in_a_context_without_anybody_elses_variables(
-    broker_url: str, route: str, publisher: Publisher
+    broker: Broker, route: str, publisher: Publisher
 ) -> None:
     variable = contextvars.ContextVar("variable", default="unset")
     variable.set("of whoever started the consumer")
     seen: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    consumer = Consumer(broker_url, {route: 1}, lambda _: seen.set_result(variable.get()), print)
+    consumer = broker.consumer({route: 1}, lambda _: seen.set_result(variable.get()), print)
     async with running(consumer):
         await publisher.publish([ring(route)])
         assert await seen == "unset"
@@ -279,12 +283,12 @@ async def running(consumer: Consumer) -> AsyncGenerator[None]:
 
 
 @pytest.mark.parametrize(("routes", "words"), [({"default": 1}, "is no route"), ({"p.q.x": 0}, "must be at least 1")])
-def test_consumer__refuses_what_it_cannot_consume(routes: dict[str, int], words: str) -> None:
+def test_consumer__refuses_what_it_cannot_consume(kind: str, routes: dict[str, int], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        Consumer("amqp://127.0.0.1/", routes, print, print)
+        broker_at(NOWHERE[kind]).consumer(routes, print, print)
 
 
-async def test_deliveries__flow_for_more_than_one_prefetch(broker_url: str, route: str, publisher: Publisher) -> None:
+async def test_deliveries__flow_for_more_than_one_prefetch(broker: Broker, route: str, publisher: Publisher) -> None:
     """A thousand through a prefetch of twenty, acknowledged as they come."""
     tickets: list[object] = []
     done = asyncio.Event()
@@ -295,7 +299,7 @@ async def test_deliveries__flow_for_more_than_one_prefetch(broker_url: str, rout
         if len(tickets) == 1000:
             done.set()
 
-    consumer = Consumer(broker_url, {route: 20}, settle, print)
+    consumer = broker.consumer({route: 20}, settle, print)
     messages = rings(route, 1000)
     assert set(await publisher.publish(messages)) == {PublishOutcome.CONFIRMED}
     async with running(consumer):
@@ -303,4 +307,4 @@ async def test_deliveries__flow_for_more_than_one_prefetch(broker_url: str, rout
         assert await consumer.flush()
 
     assert tickets == [message.message_id for message in messages]
-    assert await raw.messages_in(broker_url, route) == 0
+    assert await broker.message_count(route) == 0
