@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import psycopg
@@ -200,6 +205,41 @@ def test_django__announces_on_commit(shop: Storefront, client: SyncClient) -> No
         assert shop.bells() == 0
     assert shop.arrived(route, 1) == {handle.id}
     assert not handle.announce(), "there is nothing left to ring"
+
+
+def test_django__over_psycopg2_keeps_the_same_promises(shop: Storefront) -> None:
+    current, stale = (shop.place(shop.submit()) for _ in range(2))
+    shop.lose(stale)
+    given = {
+        "namespace": shop.app.namespace,
+        "producer_url": shop.database.producer_url,
+        "worker_url": shop.database.worker_url,
+        "current": [str(current.holding.job_id), str(current.holding.attempt_id), current.holding.fencing_number],
+        "stale": [str(stale.holding.job_id), str(stale.holding.attempt_id), stale.holding.fencing_number],
+    }
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.flow.older_django"],
+        env=os.environ
+        | {
+            "OLDER_DJANGO": json.dumps(given),
+            "BROKERJOBS_DATABASE_URL": shop.database.producer_url,
+            "BROKERJOBS_BROKER_URL": shop.street.broker_url,
+        },
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    told: dict[str, str] = json.loads(ran.stdout)
+    assert told.pop("driver") == "psycopg2"
+    assert told.keys() == {"autocommit", "conflict", "stale"}
+    assert "with transaction.atomic():" in told["autocommit"]
+    assert told["conflict"].startswith("IdempotencyConflict: key 'order-1' was first used by 'older'")
+    assert told["stale"].startswith("StaleAttempt: ")
+    assert shop.jobs().keys() == {None, "order-1"}
+    assert (shop.state(current.holding.job_id), shop.state(stale.holding.job_id)) == ("succeeded", "running")
+    assert shop.orders() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("what", ["engine", "pool", "cursor", "cache", "sqlite", "django sqlite"])
