@@ -6,6 +6,8 @@ Threads hand over doorbells and wait for results here; submissions and questions
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import threading
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from brokerjobs.ledger.inquiries import Outcome
 
 T = TypeVar("T")
+log = logging.getLogger("brokerjobs.client")
 
 # Beyond its own time a wait is given so long to say so, after which the thread must be dead or starved.
 _GRACE_SECONDS: Final = 5.0
@@ -41,7 +44,11 @@ class BehindThread:
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._loop = self._runner.get_loop()
         self._thread = threading.Thread(target=self._run, name="brokerjobs-client", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:  # no more threads
+            self._loop.close()
+            raise
 
     @property
     def alive(self) -> bool:
@@ -50,7 +57,7 @@ class BehindThread:
 
     def announce(self, doorbells: Sequence[Outgoing]) -> None:
         """Rings them soon; the relay rings them if this has ended."""
-        with self._guard:
+        with self._guard, contextlib.suppress(RuntimeError):  # just died, with its loop closed
             if self.alive:
                 self._loop.call_soon_threadsafe(self._behind.announcer.announce, doorbells)
 
@@ -84,20 +91,24 @@ class BehindThread:
         with self._guard:
             ended, self._closed = self._closed, True
             if not ended and self._thread.is_alive():
-                self._loop.call_soon_threadsafe(self._stop.set)
+                with contextlib.suppress(RuntimeError):
+                    self._loop.call_soon_threadsafe(self._stop.set)
         if threading.current_thread() is not self._thread:
             self._thread.join(LEAVE_SECONDS + _GRACE_SECONDS)
 
     def _begun(self, work: Coroutine[Any, Any, T]) -> Future[T] | None:
-        with self._guard:
+        with self._guard, contextlib.suppress(RuntimeError):
             if self.alive:
                 return asyncio.run_coroutine_threadsafe(work, self._loop)
         work.close()
         return None
 
     def _run(self) -> None:
-        with self._runner:
-            self._runner.run(self._serve())
+        try:
+            with self._runner:
+                self._runner.run(self._serve())
+        except Exception:
+            log.exception("the thread behind a client has died; another one is started when it is needed next")
 
     async def _serve(self) -> None:
         try:

@@ -8,7 +8,7 @@ process: after a fork the child opens its own and leaves what it has inherited a
 from __future__ import annotations
 
 import atexit
-import contextlib
+import logging
 import os
 import threading
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -41,6 +41,8 @@ T = TypeVar("T")
 
 # With the one of the thread behind them as many as a client that awaits has, and one more.
 _CONNECTIONS: Final = 4
+
+log = logging.getLogger("brokerjobs.client")
 
 
 class SyncClient:
@@ -159,8 +161,9 @@ class _Opened:
         return self._behind().outcome(job_id, timeout)
 
     def announced(self, doorbell: Outgoing, /) -> bool:
-        """Rings a doorbell."""
-        return self._behind().announced(doorbell)
+        """Rings a doorbell; False if the relay has to."""
+        thread = self._behind_or_none()
+        return thread is not None and thread.announced(doorbell)
 
     def close(self) -> None:
         """Ends the thread and closes the connections."""
@@ -177,8 +180,18 @@ class _Opened:
             self._ledger.close()
 
     def _announce(self, doorbells: Sequence[Outgoing]) -> None:
-        with contextlib.suppress(ConfigurationError):  # closed since the commit: the relay rings them
-            self._behind().announce(doorbells)
+        if thread := self._behind_or_none():
+            thread.announce(doorbells)
+
+    def _behind_or_none(self) -> BehindThread | None:
+        """As `_behind`; None if there can be none: what has been committed does not fail for that, the relay rings."""
+        try:
+            return self._behind()
+        except ConfigurationError:  # closed meanwhile
+            return None
+        except (OSError, RuntimeError) as error:  # no more files, or no more threads
+            log.warning("doorbells are left to the relay, as no thread can be started that rings them: %s", error)
+            return None
 
     def _behind(self) -> BehindThread:
         """The thread behind the callers; another one if it has died."""

@@ -172,6 +172,27 @@ print(client.submit(charge, Charge()).id)
 """
 
 
+OUT_OF_FILES = """
+import os, sys
+from brokerjobs import App
+from tests.flow.producing import Charge, Receipt
+app = App(sys.argv[1])
+charge = app.job_type("payment.charge", Charge, Receipt, repeatable=True, queue="payments")
+client = app.sync_client(submitted_by="script")
+assert client.find(charge, key="nothing") is None
+opened = []
+try:
+    while True:
+        opened.append(os.open("/dev/null", os.O_RDONLY))
+except OSError:
+    handle = client.submit(charge, Charge())
+for one in opened:
+    os.close(one)
+later = client.submit(charge, Charge())
+print(handle.id, later.id)
+"""
+
+
 def _environment(shop: Storefront) -> dict[str, str]:
     return os.environ | {
         "BROKERJOBS_DATABASE_URL": shop.database.producer_url,
@@ -194,6 +215,25 @@ def test_program__that_just_ends_has_rung(shop: Storefront) -> None:
     assert done.stderr == ""
     assert shop.bells() == 0
     assert {str(job) for job in shop.arrived(route, 1)} == {done.stdout.strip()}
+
+
+def test_submission__that_is_committed_does_not_fail_for_want_of_a_thread(shop: Storefront) -> None:
+    """An event loop takes files, of which there are none left; the next one has them."""
+    route = shop.open_route()
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -n 64; exec {sys.executable} -c '{OUT_OF_FILES}' {shop.app.namespace}"],
+        env=_environment(shop),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    first, later = done.stdout.split()
+    assert "left to the relay" in done.stderr
+    assert {str(job) for job in shop.jobs().values()} <= {first, later}
+    assert {str(job) for job in shop.arrived(route, 1)} == {later}
+    assert shop.bells() == 1
 
 
 @pytest.mark.parametrize("before", ["fresh", "used"])
