@@ -75,12 +75,17 @@ def ledger_needed() -> Generator[None]:
 
 
 def _said(error: BaseException) -> tuple[str, str] | None:
-    """SQLSTATE and first line of the server's error, which toolkits wrap; psycopg2 alone calls it pgcode."""
+    """SQLSTATE and first line of the server's error, which toolkits wrap."""
     origin = error
     for _ in range(4):
-        state = getattr(origin, "sqlstate", None) or getattr(origin, "pgcode", None)
+        state = getattr(origin, "sqlstate", None) or getattr(origin, "pgcode", None)  # the latter in psycopg2
         if isinstance(state, str):
             return state, first_line(origin)
+        match origin.args:
+            case ({"C": str(code), "M": str(message)}, *_):  # the server's fields, in pg8000
+                return code, message
+            case _:
+                pass
         deeper = getattr(origin, "orig", None) or origin.__cause__
         if not isinstance(deeper, BaseException):
             return None

@@ -38,6 +38,7 @@ SYNC_WAYS = (
     "psycopg2",
     "session/psycopg",
     "session/psycopg2",
+    "session/pg8000",
     "connection/psycopg",
     "connection/psycopg2",
     "scoped/psycopg2",
