@@ -3,7 +3,7 @@
     BrokerjobsError
     ├── ConfigurationError: JobTypeConflict, MissingHandler         a setting or declaration is wrong
     ├── SchemaMismatch: TopologyMismatch                            `brokerjobs setup` has something to do
-    ├── LedgerUnavailable, BrokerUnavailable, PermissionDenied
+    ├── LedgerUnavailable, BrokerUnavailable, PermissionDenied; LoginRefused is the first and the last of them
     ├── SubmissionRefused: UnknownJobType, InvalidPayload, PayloadTooLarge, IdempotencyConflict, KeyInFlight,
     │   ExpiredRecord
     ├── WrongIsolation, StaleAttempt, AlreadyReported, ResultMissing    raised in an attempt's transaction
@@ -134,6 +134,10 @@ class BrokerUnavailable(BrokerjobsError):
 
 class PermissionDenied(BrokerjobsError):
     """The login may not do this; the message names the role or right that is missing."""
+
+
+class LoginRefused(LedgerUnavailable, PermissionDenied):
+    """PostgreSQL did not let the login in: said at once to whoever begins, waited out by what runs already."""
 
 
 class SubmissionRefused(BrokerjobsError):

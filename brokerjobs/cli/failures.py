@@ -96,6 +96,7 @@ _CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (UsageError, ExitCode.USAGE),
     (errors.ConfigurationError, ExitCode.CONFIGURATION),
     (errors.SchemaMismatch, ExitCode.SCHEMA),
+    (errors.LoginRefused, ExitCode.PERMISSION),
     (errors.LedgerUnavailable, ExitCode.UNREACHABLE),
     (errors.BrokerUnavailable, ExitCode.UNREACHABLE),
     (errors.PermissionDenied, ExitCode.PERMISSION),
@@ -130,11 +131,6 @@ _BY_CODE: Final = {
 }
 # typer exports the errors of its parser by no name but their child's.
 _PARSER_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[1]
-# A connection that PostgreSQL refuses has no SQLSTATE (libpq), only words.
-_LOGIN_REFUSED: Final = re.compile(
-    r"authentication failed for user|no pg_hba\.conf entry|"
-    r'role "[^"]*" does not exist|is not permitted to log in|permission denied for database|no password supplied'
-)
 _NO_DATABASE: Final = re.compile(r'database "[^"]*" does not exist')
 
 
@@ -161,8 +157,6 @@ def complaint_of(error: Exception, command: str = "brokerjobs") -> Complaint:
     first = several[0]
     message = "\n".join(redacted(line) for one in several for line in _lines(one))
     code = next((code for kind, code in _CODES if isinstance(first, kind)), ExitCode.UNEXPECTED)
-    if isinstance(first, errors.LedgerUnavailable) and _LOGIN_REFUSED.search(message):
-        code = ExitCode.PERMISSION
     if code is ExitCode.UNEXPECTED:
         message = f"unexpected {type(first).__name__}: {message}"
     hint = _hint(first, code, message) or f"{command} --help lists the flags; every setting is one, or a variable"
@@ -207,7 +201,7 @@ def _hint(error: Exception, code: ExitCode, message: str) -> str:
             return error.command.replace("QUEUE", error.queue)
         case errors.SchemaMismatch():
             return error.command
-        case errors.LedgerUnavailable() if code is ExitCode.PERMISSION:
+        case errors.LoginRefused():
             return f"psql with the same URL shows whether user and password are right; {_DATABASE_URL} has them"
         case errors.LedgerUnavailable() if _NO_DATABASE.search(message):
             return f"createdb makes a database; {_DATABASE_URL} names it"

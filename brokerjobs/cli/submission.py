@@ -20,6 +20,7 @@ from brokerjobs.errors import (
     JobFailed,
     JobNotFound,
     LedgerUnavailable,
+    LoginRefused,
     PayloadTooLarge,
     ResultTimeout,
     SubmissionRefused,
@@ -126,8 +127,8 @@ def _answered(ledger: LedgerConnection, batch: inquiries.SubmitBatch) -> inquiri
     for left in reversed(range(_TRIES)):
         try:
             [answer] = ledger.fetch(inquiries.submit(batch))
-        except LedgerUnavailable:
-            if not left:
+        except LedgerUnavailable as error:
+            if not left or isinstance(error, LoginRefused):
                 raise
             time.sleep(_PAUSE_SECONDS)
         else:

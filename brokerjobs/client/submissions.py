@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from brokerjobs.client.answers import Asker, accepted, doorbell
 from brokerjobs.client.new_jobs import batches, note_place
-from brokerjobs.errors import LedgerUnavailable, SubmissionRefused
+from brokerjobs.errors import LedgerUnavailable, LoginRefused, SubmissionRefused
 from brokerjobs.ledger.database import DataRefused
 from brokerjobs.ledger.inquiries import NewJob, SubmitBatch, Submitted, submit
 
@@ -89,6 +89,8 @@ def telling(job_type: AnyJobType, what: str) -> Generator[None]:
         yield
     except DataRefused as error:
         raise SubmissionRefused(f"job type {job_type.name!r}: the ledger refused a value: {error}") from error
+    except LoginRefused:
+        raise
     except LedgerUnavailable as error:
         raise LedgerUnavailable(
             f"{what} may or may not have been submitted: {error}; submitting again is harmless with a key= alone"
@@ -103,8 +105,10 @@ class Patience:
         self._end: float | None = None
         self._pause = _FIRST_PAUSE_SECONDS
 
-    def pause(self) -> float | None:
+    def pause(self, error: LedgerUnavailable) -> float | None:
         """Seconds until the next try, None when there is none; counts from the first failure."""
+        if isinstance(error, LoginRefused):
+            return None
         now = time.monotonic()
         self._end = now + self._seconds if self._end is None else self._end
         pause, self._pause = self._pause, min(self._pause * 2, _LONGEST_PAUSE_SECONDS)

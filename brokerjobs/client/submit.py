@@ -135,8 +135,8 @@ class Submitter:
         while True:
             try:
                 return await question()
-            except LedgerUnavailable:
-                pause = patience.pause()
+            except LedgerUnavailable as error:
+                pause = patience.pause(error)
                 if pause is None:
                     raise
                 await asyncio.sleep(pause)

@@ -89,8 +89,8 @@ class SyncSubmitter:
         while True:
             try:
                 return question()
-            except LedgerUnavailable:
-                pause = patience.pause()
+            except LedgerUnavailable as error:
+                pause = patience.pause(error)
                 if pause is None:
                     raise
                 time.sleep(pause)

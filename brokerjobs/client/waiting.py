@@ -12,7 +12,14 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from brokerjobs.errors import BrokerjobsError, ConfigurationError, JobNotFound, LedgerUnavailable, ResultTimeout
+from brokerjobs.errors import (
+    BrokerjobsError,
+    ConfigurationError,
+    JobNotFound,
+    LedgerUnavailable,
+    LoginRefused,
+    ResultTimeout,
+)
 from brokerjobs.ledger.group_commit import MAX_ROWS
 from brokerjobs.ledger.inquiries import Outcome, results
 from brokerjobs.rules.states import FINISHED, JobState
@@ -36,14 +43,22 @@ class _Waiter:
     due: float = field(default_factory=time.monotonic)
     standing: str = "in an unknown state"
     trouble: LedgerUnavailable | None = None
+    answered: bool = False
 
     def fail(self, error: BrokerjobsError) -> None:
         if not self.answer.done():
             self.answer.set_exception(error)
 
+    def refuse(self, error: LoginRefused) -> None:
+        """Ends the wait of whoever was never let in; a login that worked before may come back."""
+        if self.answered:
+            self.trouble = error
+        else:
+            self.fail(error)
+
     def hear(self, outcome: Outcome | None) -> None:
         """Takes what a poll said of the job."""
-        self.trouble = None
+        self.trouble, self.answered = None, True
         if outcome is None:
             self.fail(JobNotFound(job_id=self.job_id))
         elif outcome.state in _ANSWERS:
@@ -110,6 +125,9 @@ class Waiting:
     async def _ask(self, waiters: list[_Waiter]) -> None:
         try:
             rows = await self._ledger.fetch(results(list({waiter.job_id for waiter in waiters})))
+        except LoginRefused as error:
+            for waiter in waiters:
+                waiter.refuse(error)
         except LedgerUnavailable as error:
             for waiter in waiters:  # each has its own patience: its timeout
                 waiter.standing, waiter.trouble = "in an unknown state", error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, LiteralString, Protocol, TypeVar, cast
@@ -22,6 +23,7 @@ from brokerjobs.errors import (
     BrokerjobsError,
     ConfigurationError,
     LedgerUnavailable,
+    LoginRefused,
     PermissionDenied,
     SchemaMismatch,
 )
@@ -52,6 +54,11 @@ _GONE = (
     pg.CannotConnectNow,
     pg.IdleInTransactionSessionTimeout,
 )
+# A connection that PostgreSQL refuses has no SQLSTATE (libpq), only words.
+_LOGIN_REFUSED = re.compile(
+    r"authentication failed for user|no pg_hba\.conf entry|"
+    r'role "[^"]*" does not exist|is not permitted to log in|permission denied for database|no password supplied'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +85,6 @@ def translated() -> Generator[None]:
     except (pg.UndefinedFunction, pg.InvalidSchemaName, pg.UndefinedTable) as error:
         message = f"the ledger's schema is missing or too old ({first_line(error)})"
         raise SchemaMismatch(message, command="brokerjobs setup") from error
-    except (pg.InvalidPassword, pg.InvalidAuthorizationSpecification) as error:
-        raise PermissionDenied(f"the ledger refused the login: {first_line(error)}") from error
     except _REFUSED as error:
         raise DataRefused(first_line(error)) from error
     except _GONE as error:
@@ -109,6 +114,11 @@ def unavailable(error: psycopg.Error) -> LedgerUnavailable | None:
     """Our error if the driver's says that the server gave no answer; None if it says anything else."""
     if not isinstance(error, _GONE):
         return None
+    refused = next((line for line in str(error).splitlines() if _LOGIN_REFUSED.search(line)), None)
+    if refused is not None or isinstance(error, (pg.InvalidPassword, pg.InvalidAuthorizationSpecification)):
+        refused = first_line(error) if refused is None else refused
+        message = f"the ledger (PostgreSQL) refused the login: {refused.strip()}; check user, password and pg_hba.conf"
+        return LoginRefused(message)
     message = f"the ledger (PostgreSQL) gave no answer: {first_line(error)}; the same call may be made again"
     return LedgerUnavailable(message)
 

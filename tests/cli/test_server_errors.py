@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from brokerjobs.cli import failures
-from brokerjobs.errors import LedgerUnavailable
+from brokerjobs.ledger.database import unavailable
 from tests.cli.urls import AWAY_BROKER, AWAY_DATABASE, with_login, with_path
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ def test_database_login__that_is_refused_is_exit_code_9(
 ) -> None:
     url = with_login(database.producer_url, "brokerjobs_test_producer:s3cret")
 
-    assert "s3cret" not in offline(*args, "--database-url", url).fails(9, "password authentication failed", "psql")
+    assert "s3cret" not in offline(*args, "--database-url", url).fails(
+        9, "refused the login", "password authentication failed", "psql"
+    )
 
 
 def test_database_login__that_is_refused_ends_a_worker(
@@ -76,7 +79,11 @@ def test_database_login__that_is_refused_ends_a_worker(
     ],
 )
 def test_refused_connection__is_told_from_a_server_that_is_away(words: str, code: failures.ExitCode) -> None:
-    assert failures.complaint_of(LedgerUnavailable(words)).code is code
+    error = unavailable(psycopg.OperationalError(f"connection failed:\n{words}\nAll attempts failed"))
+
+    assert error is not None
+    assert failures.complaint_of(error).code is code
+    assert (words in str(error)) == (code is failures.ExitCode.PERMISSION)
 
 
 def test_database__that_does_not_exist_is_said(offline: Command, database: Database) -> None:

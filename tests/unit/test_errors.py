@@ -30,6 +30,7 @@ EXAMPLES = [
     errors.SchemaMismatch("too old", command="brokerjobs setup"),
     errors.TopologyMismatch(queue="q", argument="x-queue-type", existing="classic", wanted="quorum"),
     errors.LedgerUnavailable("no answer"),
+    errors.LoginRefused("wrong password"),
     errors.BrokerUnavailable("no answer"),
     errors.PermissionDenied("no"),
     errors.UnknownJobType(namespace="n", job_type="x"),
