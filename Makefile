@@ -21,7 +21,7 @@ $(ready): requirements.txt pyproject.toml
 	@touch $@
 
 demo: $(ready) ## jobs survive killed workers, on private servers (ARGS=…, IMAGES=folder)
-	$(BIN)/brokerjobs demo $(if $(IMAGES),--images "$(IMAGES)") $(ARGS)
+	@$(BIN)/brokerjobs demo $(if $(IMAGES),--images "$(IMAGES)") $(ARGS)
 
 test: check pytest ## everything that has to hold before a commit
 

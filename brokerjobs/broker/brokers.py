@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import logging
 from typing import TYPE_CHECKING, Protocol
 
 from brokerjobs.broker.connection import HEARTBEAT
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
     from brokerjobs.broker.topology import Topology
 
 _MEMORY = "memory://"
-
-_log = logging.getLogger(__name__)
 
 
 class Broker(Protocol):
@@ -76,15 +72,4 @@ def broker_at(url: str) -> Broker:
         return RabbitMQ(url)
     from brokerjobs.broker.memory.door import Memory  # noqa: PLC0415  # nobody who has RabbitMQ pays for it
 
-    _warn(url)
     return Memory(url)
-
-
-@functools.cache
-def _warn(url: str) -> None:
-    """Say it once in each process."""
-    _log.warning(
-        "the broker %s is for demo, tests and simulation: its messages live in one process's memory and die with it "
-        "(no job is lost by that, the ledger rings again)",
-        url,
-    )

@@ -25,14 +25,17 @@ class PrivateMemoryBroker:
     def __init__(self, folder: Path) -> None:
         """Prepare to serve in `folder`; use `start` instead."""
         self._folder = folder
-        self._socket = folder / "closed" / "socket"
+        self._socket = folder / "socket"
         self._process: processes.ServerProcess | None = None
 
     @classmethod
     def start(cls, folder: Path) -> Self:
-        """Serve in `folder` (made if missing); about half a second.  Raises ConfigurationError."""
+        """Serve in `folder`, made if missing, else this user's alone; about half a second.
+
+        Raises ConfigurationError if it is not, or its name is too long for a socket's.
+        """
         folder = folder.resolve()
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         broker = cls(folder)
         broker.resume()
         return broker
@@ -67,7 +70,7 @@ class PrivateMemoryBroker:
             processes.Program(
                 name="in-memory broker",
                 arguments=[*_COMMAND, self._socket],
-                log=self._folder / "memory-broker.log",
+                log=self._folder / "broker.log",
             )
         )
         process.wait_until(self._listens, _START_SECONDS)

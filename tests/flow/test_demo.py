@@ -21,7 +21,7 @@ from tests.processes import runs
 from tests.waiting import eventually_sync
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from brokerjobs.servers.finder import Server
@@ -29,6 +29,20 @@ if TYPE_CHECKING:
 # A guard against hangs; on an idle machine with two cores a run takes about twenty seconds.
 pytestmark = pytest.mark.timeout(300)
 COMMAND = [sys.executable, "-m", "brokerjobs.cli", "demo"]
+# The same on a machine without RabbitMQ, without the right to install it, and without Docker.
+WITHOUT_RABBITMQ = """
+from brokerjobs.cli.main import run
+from brokerjobs.errors import ConfigurationError
+from brokerjobs.servers import containers, packages, rabbitmq
+
+def not_installed():
+    raise ConfigurationError("rabbitmq-server is not installed")
+
+rabbitmq.find_scripts = not_installed
+packages.can_install = containers.can_run = lambda: False
+run()
+"""
+BARE_COMMAND = [sys.executable, "-c", WITHOUT_RABBITMQ, "demo"]
 
 
 @pytest.fixture
@@ -48,11 +62,11 @@ def own_servers(environment: dict[str, str], postgres: Server, rabbitmq: Server)
 
 
 def demo(
-    environment: dict[str, str], *arguments: str | Path
+    environment: dict[str, str], *arguments: str | Path, command: Sequence[str] = COMMAND
 ) -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
     """Runs it to its end; the JSON of its last line, and all that it wrote."""
     done = subprocess.run(
-        [*COMMAND, "--json", *arguments], env=environment, capture_output=True, text=True, timeout=280, check=False
+        [*command, "--json", *arguments], env=environment, capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stdout + done.stderr
@@ -77,10 +91,24 @@ async def queue_exists(url: str, name: str) -> bool:
     return True
 
 
-def test_demo__shows_one_effect_a_job_and_a_rejected_late_report(environment: dict[str, str]) -> None:
-    figures, done = demo(environment)
+@pytest.mark.parametrize(
+    ("command", "broker"),
+    [
+        pytest.param(COMMAND, r"RabbitMQ \d\S* \(\w+\)", id="rabbitmq"),
+        pytest.param(BARE_COMMAND, "memory", id="memory"),
+    ],
+)
+def test_demo__shows_one_effect_a_job_and_a_rejected_late_report(
+    environment: dict[str, str], command: list[str], broker: str
+) -> None:
+    if broker == "memory":
+        environment.pop("BROKERJOBS_DEMO_BROKER_URL", None)
 
-    assert re.fullmatch(r"RabbitMQ \d\S* \(\w+\)", figures["broker"])
+    figures, done = demo(environment, command=command)
+
+    assert re.fullmatch(broker, figures["broker"])
+    says_so_first = "in-memory broker, because RabbitMQ cannot be had" in done.stderr.splitlines()[0]
+    assert says_so_first == (broker == "memory")
     assert re.fullmatch(r"PostgreSQL \d\S* \(\w+\)", figures["database"])
     assert figures["jobs"] == figures["succeeded"] == 25
     assert figures["rejected_stale"] >= 1

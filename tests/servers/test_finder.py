@@ -6,6 +6,8 @@ import pytest
 
 from brokerjobs.errors import ConfigurationError
 from brokerjobs.servers import containers, finder, packages, rabbitmq
+from brokerjobs.servers.finder import Source
+from brokerjobs.servers.memory import PrivateMemoryBroker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,6 +58,75 @@ def test_find_rabbitmq__says_what_to_install(bare_machine: None, tmp_path: Path)
     assert "apt-get install rabbitmq-server" in caught.value.problems[0]
     assert containers.IMAGE in caught.value.problems[1]
     assert "BROKERJOBS_TEST_ABSENT_BROKER_URL" in caught.value.problems[2]
+
+
+def yes() -> bool:
+    return True
+
+
+def refuse(_: object) -> NoReturn:
+    raise ConfigurationError("no such package")
+
+
+def test_find_broker__takes_the_one_in_memory_where_there_is_no_other(bare_machine: None, tmp_path: Path) -> None:
+    said: list[str] = []
+
+    broker = finder.find_broker(tmp_path, said.append)
+    broker.stop()
+
+    assert isinstance(broker, PrivateMemoryBroker)
+    assert said == [], "whoever chose it has said so"
+
+
+def test_choose_broker__prefers_what_is_there_to_what_has_to_be_brought(
+    bare_machine: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert finder.choose_broker() is Source.MEMORY
+    monkeypatch.setattr(containers, "can_run", yes)
+    assert finder.choose_broker() is Source.DOCKER
+    monkeypatch.setattr(packages, "can_install", yes)
+    assert finder.choose_broker() is Source.PACKAGES
+    monkeypatch.setattr(rabbitmq, "find_scripts", lambda: tmp_path)
+    assert finder.choose_broker() is Source.INSTALLED
+    monkeypatch.setenv("BROKERJOBS_DEMO_BROKER_URL", "amqp://here/")
+    assert finder.choose_broker() is Source.GIVEN
+
+
+def test_find_broker__says_why_it_does_not_take_what_it_tried(
+    bare_machine: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(packages, "can_install", yes)
+    monkeypatch.setattr(packages, "install_rabbitmq", refuse)
+    monkeypatch.setattr(containers, "can_run", yes)
+    monkeypatch.setattr(containers.ContainerRabbitMQ, "start", lambda: refuse(None))
+    said: list[str] = []
+
+    broker = finder.find_broker(tmp_path, said.append)
+    broker.stop()
+
+    assert isinstance(broker, PrivateMemoryBroker)
+
+    assert said[0] == "RabbitMQ could not be had by apt-get: no such package"
+    assert "starting the image" in said[1]
+    assert said[2] == "RabbitMQ could not be had by Docker: no such package"
+    assert said[3].startswith("in-memory broker, because RabbitMQ cannot be had")
+    assert len(said) == 4
+
+
+def test_find_broker__takes_no_other_for_an_installed_one_that_does_not_start(
+    bare_machine: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What is wrong with it is more use than a demo without it."""
+    monkeypatch.setattr(rabbitmq, "find_scripts", lambda: tmp_path)
+    monkeypatch.setattr(rabbitmq.PrivateRabbitMQ, "start", refuse)
+
+    with pytest.raises(ConfigurationError, match="no such package"):
+        finder.find_broker(tmp_path)
+
+
+def test_why_memory__says_how_to_have_rabbitmq() -> None:
+    for way in finder.ways_to_rabbitmq("BROKERJOBS_DEMO"):
+        assert way in finder.why_memory()
 
 
 @pytest.mark.parametrize("machine_has_a_policy", [False, True])

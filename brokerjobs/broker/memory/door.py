@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from brokerjobs.broker.protocol import Delivery, Probe, Unreadable
     from brokerjobs.broker.topology import Topology
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -27,6 +31,7 @@ class Memory:
 
     def publisher(self, *, time_limit: timedelta = TIME_LIMIT, heartbeat: timedelta = HEARTBEAT) -> MemoryPublisher:
         """Return a publisher over a link of its own."""
+        _warn(self.url)
         return MemoryPublisher(self.url, time_limit=time_limit, heartbeat=heartbeat)
 
     def consumer(
@@ -39,6 +44,7 @@ class Memory:
         heartbeat: timedelta = HEARTBEAT,
     ) -> MemoryConsumer:
         """Return a consumer over a link of its own; raises as RabbitMQ's."""
+        _warn(self.url)
         return MemoryConsumer(self.url, routes, on_delivery, on_unreadable, on_probe=on_probe, heartbeat=heartbeat)
 
     async def declare(self, wanted: Topology) -> None:
@@ -61,3 +67,13 @@ class Memory:
         """Link, and say what it is."""
         await setup.check(self.url)
         return "memory"
+
+
+@functools.cache
+def _warn(url: str) -> None:
+    """Say once in each process that sends or receives what this broker is for."""
+    _log.warning(
+        "the broker %s is for demo, tests and simulation: its messages live in one process's memory and die with it "
+        "(no job is lost by that, the ledger rings again)",
+        url,
+    )

@@ -126,7 +126,7 @@ class Acts:
         self.cast.kill(names)
         again = " and ".join(f"{name} ({self.cast.start_worker(name)})" for name in sorted(names))
         self.voice.tell(f"started again, as a supervisor would: {again}")
-        with self.voice.waiting(f"RabbitMQ delivers {committed.name} again"):
+        with self.voice.waiting(f"the broker delivers {committed.name} again"):
             by = self._until("a second delivery", lambda: _answered_delivery(committed.record()))
         self.voice.mended(
             f"{committed.name}: delivered again to {by}; the ledger says that it is done, no handler runs"

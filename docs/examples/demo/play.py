@@ -16,6 +16,7 @@ from brokerjobs.examples.demo.acts import Acts
 from brokerjobs.examples.demo.cast import Cast
 from brokerjobs.examples.demo.scene import Scene
 from brokerjobs.examples.pictures.contracts import app
+from brokerjobs.servers import finder
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -85,20 +86,23 @@ def _folder(voice: Voice, *, keep: bool) -> Generator[Path]:
 
 def _set_up(stack: ExitStack, folder: Path, options: Options, voice: Voice) -> Scene:
     """Servers, database, queues and materials, made at the same time; what ends them is pushed onto the stack."""
+    source = finder.choose_broker()
+    if in_memory := source is finder.Source.MEMORY:
+        voice.tell(finder.why_memory(), "bold yellow")
     # In threads, since a signal interrupts this one, and nothing that is being started may be lost by that.
-    with voice.waiting("starting PostgreSQL and RabbitMQ"):
+    with voice.waiting(f"starting PostgreSQL and {'the in-memory broker' if in_memory else 'RabbitMQ'}"):
         pool = stack.enter_context(ThreadPoolExecutor(3))
         made = pool.submit(_materials, folder, options)
         if options.images is not None:
             made.result()  # what is wrong with the reader's folder is said before anything is started
         database = pool.submit(servers.start_database, folder, app)
         stack.callback(_end, database)
-        broker = pool.submit(servers.start_broker, folder, app, voice.tell)
+        broker = pool.submit(servers.start_broker, folder, app, source, voice.tell)
         stack.callback(_end, broker)
         scene = Scene(folder, made.result(), database.result(), broker.result())
     stack.callback(scene.close)
     _forget_settings()
-    voice.tell(f"{scene.database.label} and {scene.broker.label}, with {_logins(scene.database)}")
+    voice.tell(f"{scene.database.label} and {_named(scene.broker)}, with {_logins(scene.database)}")
     return scene
 
 
@@ -118,6 +122,10 @@ def _forget_settings() -> None:
     """The demo's processes inherit no settings but those that it gives them."""
     for name in [name for name in os.environ if name.startswith(_SETTINGS_PREFIX)]:
         del os.environ[name]
+
+
+def _named(broker: Broker) -> str:
+    return "the in-memory broker" if broker.label == "memory" else broker.label
 
 
 def _logins(database: Database) -> str:

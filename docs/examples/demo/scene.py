@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _SETTINGS: Final = """\
 [worker]
 # One job at a time, so that it is plain which process has what. A worker that is paused keeps the deliveries that it
-# was given until RabbitMQ misses its heartbeats; with one at a time it has none but that of the job it works on.
+# was given until the broker misses its heartbeats; with one at a time it has none but that of the job it works on.
 concurrency = 1
 threads = 1
 prefetch = 1

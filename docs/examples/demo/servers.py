@@ -9,16 +9,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
-import aiormq
 import psycopg
 from psycopg import sql
 
+from brokerjobs.broker.brokers import broker_at
 from brokerjobs.broker.names import route_name
-from brokerjobs.broker.topology import Topology, declare
+from brokerjobs.broker.topology import Topology
 from brokerjobs.errors import PermissionDenied
 from brokerjobs.ledger import schema, services
 from brokerjobs.ledger.database import ConnectOptions, LedgerConnection, translated
-from brokerjobs.servers.finder import GivenServer, find_postgres, find_rabbitmq
+from brokerjobs.servers.finder import GivenServer, find_broker, find_postgres
+from brokerjobs.servers.memory import PrivateMemoryBroker
 from brokerjobs.servers.rabbitmq import PrivateRabbitMQ
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
     from brokerjobs import App
-    from brokerjobs.servers.finder import Server
+    from brokerjobs.servers.finder import Server, Source
 
 ROLES: Final[tuple[str, ...]] = ("producer", "worker", "coordinator", "reader")
 
@@ -93,7 +94,7 @@ class Broker:
             case PrivateRabbitMQ():
                 self.server.kill()  # its folder goes too, so nothing is gained by two seconds of putting it in order
             case GivenServer():
-                asyncio.run(_remove_routes(self.url, self.app))
+                asyncio.run(broker_at(self.url).remove(_topology(self.app)))
             case _:
                 self.server.stop()
 
@@ -112,14 +113,16 @@ def start_database(folder: Path, app: App) -> Database:
         raise
 
 
-def start_broker(folder: Path, app: App, announce: Callable[[str], None]) -> Broker:
-    """Starts RabbitMQ, unless BROKERJOBS_DEMO_BROKER_URL names one, and declares the application's routes.
+def start_broker(folder: Path, app: App, source: Source, announce: Callable[[str], None]) -> Broker:
+    """Starts the broker of `source`, or one that can be had if that fails, and declares the application's routes.
 
-    Raises ConfigurationError if there is no RabbitMQ, PermissionDenied, BrokerUnavailable.
+    Raises ConfigurationError, PermissionDenied, BrokerUnavailable.
     """
-    server = find_rabbitmq(folder, announce)
+    server = find_broker(folder, announce, source=source)
     try:
-        return Broker(server, f"{asyncio.run(_declare_routes(server.url, app))} ({_whose(server)})", app)
+        product = asyncio.run(_declare_routes(server.url, app))
+        label = product if isinstance(server, PrivateMemoryBroker) else f"{product} ({_whose(server)})"
+        return Broker(server, label, app)
     except BaseException:
         server.stop()
         raise
@@ -195,23 +198,9 @@ def _at(url: str, database: str, login: str | None = None, password: str = "") -
 
 
 async def _declare_routes(broker_url: str, app: App) -> str:
-    await declare(broker_url, _topology(app))
-    connection = await aiormq.connect(broker_url)
-    version = connection.server_properties["version"]
-    await connection.close()
-    return f"RabbitMQ {version.decode() if isinstance(version, bytes) else version}"
-
-
-async def _remove_routes(broker_url: str, app: App) -> None:
-    connection = await aiormq.connect(broker_url)
-    try:
-        channel = await connection.channel()
-        for queue in _topology(app).queues():
-            await channel.queue_delete(queue.name)
-        for exchange in _topology(app).exchanges():
-            await channel.exchange_delete(exchange.name)
-    finally:
-        await connection.close()
+    broker = broker_at(broker_url)
+    await broker.declare(_topology(app))
+    return await broker.product()
 
 
 def _topology(app: App) -> Topology:
