@@ -110,6 +110,9 @@ def waiting_of(job: Data, times: Times) -> str:
             words = (
                 f"a qualified worker{when}: {worker} has no handler for {detail['no_handler']} (asked {count} times)"
             )
+        case "placement" if "refusals" in detail:
+            worker = detail.get("worker")
+            words = f"a worker whose model takes its payload{when}: that of {worker} does not, as an attempt has shown"
         case "placement":
             words = f"a qualified worker{when}{_after(detail)}"
         case other:

@@ -8,9 +8,11 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from brokerjobs.errors import LedgerUnavailable
+from brokerjobs.errors import InvalidPayload, LedgerUnavailable
 from brokerjobs.ledger import calls
 from brokerjobs.ledger.group_commit import GroupCommit
+from brokerjobs.rules import texts
+from brokerjobs.rules.failures import MESSAGE_LIMIT
 from brokerjobs.rules.verdicts import ReportVerdict, StartVerdict
 
 if TYPE_CHECKING:
@@ -74,10 +76,21 @@ class Completions:
     async def released(
         self, attempt: Attempt, why: str, *, classified: bool = False, until: datetime | None = None
     ) -> calls.Reported:
-        """Gives an attempt back: `drain`, `snooze` (with `until`) or `not_here`."""
+        """Gives an attempt back: `drain` or `snooze` (with `until`)."""
         data: dict[str, Any] = {"why": why, "classified": classified}
         if until is not None:
             data["until"] = until.isoformat()
+        return await self._released.ask(attempt.report(json.dumps(data), datetime.now(UTC)))
+
+    async def not_qualified(self, attempt: Attempt, error: InvalidPayload) -> calls.Reported:
+        """Gives an attempt back whose payload this worker's model refuses: another worker's may take it."""
+        data = {
+            "why": "not_here",
+            "classified": True,
+            "type": type(error).__name__,
+            "message": texts.first_part(str(error), MESSAGE_LIMIT),
+            "fingerprint": attempt.job_type.fingerprint,
+        }
         return await self._released.ask(attempt.report(json.dumps(data), datetime.now(UTC)))
 
     async def asked(self, attempt: Attempt) -> calls.Asked:

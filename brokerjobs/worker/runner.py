@@ -98,7 +98,7 @@ class Runner:
         """A payload that this worker's model refuses: not here if another model took it, else it never fits."""
         if attempt.claimed.checked:
             log.warning("job %s is not qualified here: %s", attempt.claimed.job_id, error)
-            await self._completions.released(attempt, "not_here", classified=True)
+            await self._completions.not_qualified(attempt, error)
         else:
             await self._completions.failed(attempt, _refused(error))
         self._settle(attempt)

@@ -236,6 +236,8 @@ class Worker:
             "oldest_unclaimed_seconds": self._oldest_unclaimed(loop_silent_seconds),
             "loop_silent_seconds": round(loop_silent_seconds, 3),
             "heartbeat_seconds": self._options.heartbeat.total_seconds(),
+            # A job that one of these models has refused is not offered to it again.
+            "models": {name: job_type.fingerprint for name, job_type in self._duty.types.items()},
             "reads": READS,
             "consuming": sorted(self._consumer.consuming),
             "missing": sorted(self._consumer.missing),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 if TYPE_CHECKING:
+    from tests.ledger.ledger_caller import Caller
     from tests.ledger.ledger_driver import Ledger
 
 ENDINGS = ("temporary", "invalid", "policy", "unsafe", "drain", "snooze", "not_here", "lost", "refused")
@@ -17,7 +20,8 @@ def test_release__is_uncharged_twenty_times_and_then_charged(ledger: Ledger) -> 
     job = ledger.submit()
     charged: list[tuple[int, int]] = []
     for i in range(22):
-        ledger.worker.release(ledger.worker.take(job), ("drain", "snooze", "not_here")[i % 3], until=_at(ledger))
+        worker = _another(ledger)  # one that was not qualified is not asked again
+        worker.release(worker.take(job), ("drain", "snooze", "not_here")[i % 3], until=_at(ledger))
         state = ledger.rows.state(job)
         charged.append((state.charged, state.uncharged))
         if state.waiting in {"schedule", "placement"}:
@@ -61,7 +65,8 @@ def test_not_here__backs_off_and_never_rings_at_once(ledger: Ledger) -> None:
     job = ledger.submit(rung=True)
     waits: list[float] = []
     for _ in range(7):
-        answer = ledger.worker.release(ledger.worker.take(job), "not_here")
+        worker = _another(ledger)
+        answer = worker.release(worker.take(job), "not_here")
         assert answer.until is not None
         assert ledger.rows.outbox(job) == []
         waits.append((answer.until - ledger.clock.now).total_seconds())
@@ -106,6 +111,12 @@ def test_case_11__a_job_that_kills_its_worker_runs_out(ledger: Ledger) -> None:
     assert ledger.worker.claim(poison).verdict == "finished"
     (dead_letter,) = ledger.rows.outbox(poison, "dead")
     assert dead_letter.job_id == poison
+
+
+def _another(ledger: Ledger) -> Caller:
+    """The same connection as another process."""
+    ledger.worker.process = replace(ledger.worker.process, id=uuid4())
+    return ledger.worker
 
 
 def _at(ledger: Ledger) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -106,6 +108,8 @@ class OneJob(RuleBasedStateMachine):
         if not self.ids or data.draw(st.integers(0, 3)) > 0:
             self.ids.append(uuid7())
         attempt = data.draw(st.sampled_from([*range(len(self.ids)), *[len(self.ids) - 1] * 3]))
+        # Another process each time: one that was not qualified is not asked again.
+        self.ledger.worker.process = replace(self.ledger.worker.process, id=uuid4())
         answer = self.ledger.worker.claim(self.job, self.ids[attempt])
         assert answer.verdict == self.model.claim(attempt)
         if answer.verdict == "granted":

@@ -1,7 +1,8 @@
 -- Claims jobs for deliveries: one verdict a row, nothing waits (rules R4, R5, R9).
 -- granted: this attempt holds the lease. again: not looked at, the answer is full, ask again. locked: busy, ask again.
 -- held, finished, not_due, review, no_handler, unknown_job, wrong_route: somebody or something else will ring, acknowledge.
--- lost: the attempt id was used before and is no longer the running one.
+-- lost: the attempt id was used before and is no longer the running one. no_handler is also the answer to a worker whose
+-- model has refused the job's payload before (not qualified).
 -- Rows are decided one by one under their locks and written set-based after the loop, by nested loops over the primary
 -- key whatever the statistics say: the planner settings of the function see to that.
 create or replace function claim(
@@ -24,6 +25,7 @@ declare
   v_bytes bigint := 0;
   v_fencing_number bigint;
   v_refusals integer;
+  v_lacks_handler boolean;
   v_repeats boolean[] := repeats(p_jobs);
   g_index integer[] := '{}';
   g_at timestamptz[] := '{}';
@@ -86,13 +88,16 @@ begin
       if s.wait_until > t then
         verdict := 'not_due'; state := s.state; until := s.wait_until; return next; continue;
       end if;
-      if not j.type = any (p_types) then
+      v_lacks_handler := not j.type = any (p_types);
+      if v_lacks_handler or s.uncharged > 0 and refused_here(s.job_id, j.type, p_worker) then
         -- Parked with a timer, never straight back to the queue where the same worker would take it again.
         v_refusals := least(coalesce((s.wait_detail ->> 'refusals')::integer, 0) + 1, 1000);
         update job_state x set waiting = 'placement', wait_until = t + make_interval(secs => least(30, power(2, least(v_refusals - 1, 10)))),
-            wait_detail = jsonb_build_object('no_handler', j.type, 'worker', p_worker_name, 'refusals', v_refusals)
+            wait_detail = jsonb_build_object(case when v_lacks_handler then 'no_handler' else 'not_qualified' end, j.type,
+              'worker', p_worker_name, 'refusals', v_refusals)
           where x.job_id = s.job_id returning x.wait_until into until;
-        perform note(s.job_id, null, 'no_handler', 'queued', t, jsonb_build_object('worker', p_worker_name, 'until', rfc3339(until)));
+        perform note(s.job_id, null, case when v_lacks_handler then 'no_handler' else 'not_qualified' end, 'queued', t,
+          jsonb_build_object('worker', p_worker_name, 'until', rfc3339(until)));
         verdict := 'no_handler'; state := 'queued'; return next; continue;
       end if;
 

@@ -74,6 +74,7 @@ begin
   d.reason := coalesce(v_why, v_class, p_ended);
   d.wait_detail := case when d.waiting = 'delivery' then d.wait_detail else jsonb_strip_nulls(jsonb_build_object(
     'after', case p_ended when 'lost' then 'lease expired' else coalesce(p_failure ->> 'type', v_why) end,
+    'not_qualified', case when v_why = 'not_here' then j.type end,
     'message', left(p_failure ->> 'message', 200), 'attempt', s.number, 'last', case when v_spent then true end)) end;
   return d;
 end $$;
