@@ -82,11 +82,15 @@ class JobContext(_JobFacts, Protocol):
         ...
 
     async def fence(self, *, within: object) -> None:
-        """Require, as the last statement of the caller's transaction, that the attempt is running; or StaleAttempt."""
+        """Require, as the last statement of the caller's transaction, that the attempt is running.
+
+        `within` is a psycopg AsyncConnection, an asyncpg Connection, or a SQLAlchemy AsyncSession or AsyncConnection.
+        Raises StaleAttempt, AlreadyReported or WrongIsolation, after which the transaction cannot commit.
+        """
         ...
 
     async def complete(self, result: object, *, within: object) -> None:
-        """Record the result as the last statement of the caller's transaction; or StaleAttempt, AlreadyReported."""
+        """Record the result as the last statement of the caller's transaction; `within` and errors as of `fence`."""
         ...
 
 
@@ -98,7 +102,10 @@ class SyncJobContext(_JobFacts, Protocol):
         ...
 
     def fence(self, *, within: object) -> None:
-        """As `JobContext.fence`."""
+        """As `JobContext.fence`.
+
+        `within` is a psycopg or psycopg2 connection, a SQLAlchemy Session or Connection, or Django's `connection`.
+        """
         ...
 
     def complete(self, result: object, *, within: object) -> None:

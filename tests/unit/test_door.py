@@ -28,3 +28,20 @@ def test_door__is_cheap_to_open() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == ""
+
+
+def test_transactions_of_others__need_none_of_their_drivers() -> None:
+    """What `within=` takes is recognised without importing what the user may not have."""
+    theirs = {"sqlalchemy", "asyncpg", "django", "psycopg2", "pg8000"}
+    program = (
+        "import sys, brokerjobs.client, brokerjobs.worker.context\n"
+        "from brokerjobs.ledger import guest\n"
+        "for door in (guest.guest, guest.sync_guest):\n"
+        "    try: door(object())\n"
+        "    except brokerjobs.ConfigurationError: pass\n"
+        f"print(*({theirs!r} & set(sys.modules)))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == ""
