@@ -45,7 +45,7 @@ def load_settings(flags: Mapping[str, object] | None = None) -> Settings:
         variables={name.upper(): value for name, value in os.environ.items() if name.upper().startswith(_PREFIX)},
         file=dict(_flat(_read_file())),
     )
-    problems = sorted(_unknown(given))
+    problems = sorted([*_unknown(given), *_not_text(given)])
     if not problems:
         try:
             return Settings(**_nested(given.flags))
@@ -91,6 +91,14 @@ def _unknown(given: _Given) -> Iterator[str]:
     for name in given.variables.keys() - variables.keys():
         if not name.startswith(_NO_SETTINGS):
             yield f"{name} (environment) is not a setting{_suggestion(name, list(variables))}"
+
+
+def _not_text(given: _Given) -> Iterator[str]:
+    """Values that neither server could be told, found before either is asked."""
+    for key in known_keys():
+        said, origin = _said(key, given)
+        if isinstance(said, str) and texts.storable(said) != said:
+            yield f"{key} ({origin}): has a NUL, or bytes that are not UTF-8"
 
 
 def _suggestion(name: str, known: list[str]) -> str:

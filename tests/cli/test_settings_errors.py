@@ -50,6 +50,17 @@ def test_broker_url__that_cannot_be_read_is_said_without_its_password(offline: C
     assert "s3cret" not in done.fails(3, "broker")
 
 
+def test_settings__that_are_no_text_are_refused_without_showing_them(offline: Command, folder: Path) -> None:
+    args = ("jobs", "list")
+
+    said = offline.process(*args, env={"BROKERJOBS_DATABASE_URL": "postgresql://u:s3cret\udcff@h/x"}).fails(
+        3, "database_url (environment, BROKERJOBS_DATABASE_URL): has a NUL, or bytes that are not UTF-8"
+    )
+    assert "s3cret" not in said
+    (folder / "brokerjobs.toml").write_text('[worker]\nname = "a\\u0000"\n')
+    offline(*args, "--database-url", "postgresql://h/x").fails(3, "worker.name (brokerjobs.toml): has a NUL")
+
+
 def test_settings__are_refused_if_unknown_or_wrong(offline: Command, folder: Path) -> None:
     offline("jobs", "list", env={"BROKERJOBS_DATABSE_URL": "x"}).fails(3, "BROKERJOBS_DATABASE_URL")
     offline("worker", "--drain", "soon").fails(3, "worker.drain")
