@@ -1,0 +1,125 @@
+"""Programs of the world around the ledger: time, relays, and users' own transactions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tests.ledger.interleavings.programs import ASKED, COMPLETE, FAIL, answered, asking
+from tests.ledger.interleavings.scenes import Told
+from tests.ledger.ledger_caller import RESULT
+
+if TYPE_CHECKING:
+    from tests.ledger.interleavings.programs import Call
+    from tests.ledger.interleavings.sessions import Hand, Program, Steps
+
+LEASE: Final = 30.0  # seconds, of every type of the grounds
+_PAY: Final = "insert into notes.payment values (%s, %s, %s)"
+
+
+def lease_runs_out(*calls: Call) -> Program:
+    """Time passes until the lease of the attempt in hand is over; then a coordinator does its round."""
+
+    def program(hand: Hand) -> Steps:
+        hand.scene.ledger.clock.advance(LEASE)
+        return (yield from _then(hand, "the lease runs out", calls))
+
+    return program
+
+
+def deadline_passes(*calls: Call) -> Program:
+    """Time passes until the job's deadline; then a coordinator does its round."""
+
+    def program(hand: Hand) -> Steps:
+        assert hand.scene.deadline is not None
+        hand.scene.ledger.clock.set(hand.scene.deadline)
+        return (yield from _then(hand, "the deadline passes", calls))
+
+    return program
+
+
+def _then(hand: Hand, word: str, calls: tuple[Call, ...]) -> Steps:
+    for call in calls:
+        yield word
+        word = yield from asking(hand, call, in_one_step=True)
+    return word
+
+
+def relays(*, dies: bool = False) -> Program:
+    """A relay takes what waits in the outbox, publishes it and marks it; or it dies before it marks."""
+
+    def program(hand: Hand) -> Steps:
+        hand.begin()
+        messages, _ = hand.caller.outbox_take()
+        yield f"takes {len(messages)}, not yet committed"
+        hand.commit()
+        hand.scene.broker += [m.job_id for m in messages if m.kind == "doorbell" and m.job_id is not None]
+        if dies:
+            return "publishes, and dies"
+        yield "publishes"
+        hand.begin(1)
+        hand.caller.outbox_done(*(m.ticket for m in messages if m.ticket is not None))
+        yield "marks, not yet committed"
+        hand.commit()
+        return "commits its marks"
+
+    return program
+
+
+def pays(*, completes: bool = True, connection: str = "holds", then: str = "asks") -> Program:
+    """A handler pays in its own transaction, which it ends with `complete_v1`, or with `fence_v1` alone.
+
+    The connection holds, or is lost "before" the COMMIT takes effect or "after" it. Then its worker "asks" (lock, read;
+    if nothing was reported it fails the attempt), as rule R7 says; or, in negative controls, "completes" as if nothing
+    had been reported, or "pays again" in another transaction.
+    """
+
+    def program(hand: Hand) -> Steps:
+        word = yield from _paying(hand, completes=completes, connection=connection)
+        if connection == "holds":
+            return word
+        yield word
+        if then == "completes":
+            return (yield from asking(hand, COMPLETE))
+        if then == "pays again":
+            return (yield from _paying(hand, completes=completes, connection="holds"))
+        word = yield from asking(hand, ASKED, in_one_step=True)
+        if not word.endswith("not_reported"):
+            return word
+        yield word
+        return (yield from asking(hand, FAIL))
+
+    return program
+
+
+def _paying(hand: Hand, *, completes: bool, connection: str) -> Steps:
+    scene, name = hand.scene, "complete_v1" if completes else "fence_v1"
+    scene.pays = scene.pays or completes
+    hand.begin(1)
+    hand.caller.sql(_PAY, scene.job, scene.held.attempt_id, "completed" if completes else "fenced")
+    word, answer = answered(hand, lambda c, s: c.complete_v1(s.held, RESULT) if completes else c.fence_v1(s.held))
+    if word.startswith("BJ"):
+        hand.rollback()
+        hand.tell(Told(hand.who, name, word, answer))
+        return f"{name}: {word}, rolls back"
+    if not completes and scene.ledger.rows.attempt(scene.held.attempt_id).closed_at is not None:
+        scene.broken.append("a user's fenced transaction commits only while its attempt runs")
+    yield f"{name}: {word}, not yet committed"
+    if connection == "before":
+        hand.rollback()
+        return "the connection is lost before the COMMIT takes effect"
+    hand.commit()
+    hand.tell(Told(hand.who, name, word, answer))
+    return f"{name}: commits" + (", and the reply is lost" if connection == "after" else "")
+
+
+def replays() -> Program:
+    """A person replays a failed job, which clears the row's attempt (stands in until the ledger has a function)."""
+
+    def program(hand: Hand) -> Steps:
+        hand.begin()
+        ((replayed,),) = hand.caller.sql("select notes.replay(%s)", hand.scene.job)
+        yield "replays, not yet committed" if replayed else "finds nothing to replay"
+        hand.commit()
+        return "commits"
+
+    return program
