@@ -32,8 +32,7 @@ def main() -> None:
     )
     client = App(charge.namespace).sync_client(submitted_by="forking")
     used = sys.argv[1] == "used"
-    ids = submitted(client, charge, 5) if used else []
-    before = sessions()
+    ids: list[str] = []
     stop = threading.Event()
 
     def go_on() -> None:
@@ -43,6 +42,9 @@ def main() -> None:
     busy = threading.Thread(target=go_on)
     if used:
         busy.start()
+        while len(sessions()) < 3:  # the busy thread's, one that is idle when it forks, and the one behind them
+            ids += submitted(client, charge, 5)
+    before = sessions()
     reading, writing = os.pipe()
     pids = [os.fork() or in_child(client, charge, writing) for _ in range(CHILDREN)]
     statuses = [os.waitpid(pid, 0)[1] for pid in pids]

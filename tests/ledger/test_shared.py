@@ -83,21 +83,26 @@ def test_shared__after_one_has_lost_its_server_tries_none_of_the_others(
     shared: SharedConnections, database: Database
 ) -> None:
     """They were made of the same server, which has most likely ended all."""
-    both = threading.Barrier(2)
 
-    def meet(fetch: SyncFetch) -> int:
-        both.wait(10)
-        return fetch(SESSION)[0].count
+    def both() -> set[int]:
+        barrier = threading.Barrier(2)
 
-    with ThreadPoolExecutor(2) as threads:
-        sessions = [one.result() for one in [threads.submit(shared.in_transaction, meet) for _ in range(2)]]
+        def meet(fetch: SyncFetch) -> int:
+            session = fetch(SESSION)[0].count
+            barrier.wait(10)
+            return session
+
+        with ThreadPoolExecutor(2) as threads:
+            return {one.result() for one in [threads.submit(shared.in_transaction, meet) for _ in range(2)]}
+
+    before = both()
     ending = SharedConnections(ConnectOptions(database.admin_url), limit=1, patience_seconds=0.2)
-    for session in sessions:
+    for session in before:
         ending.fetch(Query("select pg_terminate_backend(%s, 10000)", [session], Count))
     ending.close()
     with pytest.raises(LedgerUnavailable):
         _session(shared)
-    assert _session(shared) not in sessions
+    assert both().isdisjoint(before)
 
 
 def test_shared__closed_while_in_use_is_closed_when_it_is_given_back(
