@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
@@ -29,6 +32,14 @@ def node(source: Source) -> Iterator[RabbitMQNode]:
     """A node of these tests' own, which they may stop, block and give users; a test leaves it as it was."""
     with source.rabbitmq() as started:
         yield started
+
+
+@pytest.fixture
+def socket_folder() -> Iterator[Path]:
+    """A folder of this user alone, with a short name: that of a socket has at most 107 bytes."""
+    folder = Path(tempfile.mkdtemp(prefix="brokerjobs-"))
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

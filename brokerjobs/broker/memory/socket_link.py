@@ -8,7 +8,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING
 
 from brokerjobs.broker.memory.links import answer
-from brokerjobs.broker.memory.wire import Wire
+from brokerjobs.broker.memory.wire import LONGEST_REQUEST, TooLong, Wire
 from brokerjobs.broker.memory.words import REPLIES, VERSION, Cancelled, Delivered, Gone, Hello
 from brokerjobs.errors import BrokerUnavailable, PermissionDenied
 
@@ -55,13 +55,17 @@ class SocketLink:
         return not self._ended.done()
 
     def ask(self, request: Request) -> asyncio.Future[Answer]:
-        """Send a request; its answer is `Gone` if the link ends before."""
+        """Send a request; its answer is `Gone` if the link ends before, or if it is too long to be sent."""
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        if self.alive:
-            self._wire.send(request)
-            self._asked.append(answered)
-        else:
+        if not self.alive:
             answered.set_result(Gone(reason=self._ended.result()))
+            return answered
+        try:
+            self._wire.send(request, LONGEST_REQUEST)
+        except TooLong as error:
+            answered.set_result(Gone(reason=str(error)))
+        else:
+            self._asked.append(answered)
         return answered
 
     def settle(self, request: Settle) -> bool:

@@ -9,8 +9,6 @@ import struct
 from contextvars import Context
 from typing import TYPE_CHECKING
 
-from brokerjobs.errors import BrokerUnavailable
-
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
@@ -18,11 +16,17 @@ if TYPE_CHECKING:
 
 _LENGTH = struct.Struct(">I")
 # RabbitMQ 4 refuses messages of over 16 MiB; base64 makes a third more of them.
-LONGEST_FRAME = 32 * 1024 * 1024
+LONGEST_REQUEST = 32 * 1024 * 1024
+# What is delivered is a little longer than what was published.
+_LONGEST_FRAME = LONGEST_REQUEST + 1024
 # Before the other end has said how often it speaks.
 _FIRST_FRAME_SECONDS = 10.0
 _CLOSE_SECONDS = 3.0
 _PEER = struct.Struct("3i")
+
+
+class TooLong(Exception):
+    """What is to be sent is longer than the other end reads; nothing was written."""
 
 
 class Wire:
@@ -34,11 +38,11 @@ class Wire:
         self._patience_seconds: float | None = _FIRST_FRAME_SECONDS
         self._beating: asyncio.Task[None] | None = None
 
-    def send(self, word: BaseModel) -> None:
-        """Write a frame; raises `BrokerUnavailable` for one that is too long."""
+    def send(self, word: BaseModel, longest: int = _LONGEST_FRAME) -> None:
+        """Write a frame; raises `TooLong`."""
         payload = word.model_dump_json().encode()
-        if len(payload) > LONGEST_FRAME:
-            raise BrokerUnavailable(f"a message of {len(payload)} bytes is over the in-memory broker's {LONGEST_FRAME}")
+        if len(payload) > longest:
+            raise TooLong(f"a message of {len(payload)} bytes is over the in-memory broker's limit of {longest}")
         self._writer.write(_LENGTH.pack(len(payload)) + payload)
 
     async def frames(self) -> AsyncGenerator[bytes]:
@@ -50,8 +54,8 @@ class Wire:
             try:
                 async with asyncio.timeout(self._patience_seconds):
                     (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
-                    if length > LONGEST_FRAME:
-                        raise ValueError(f"a frame of {length} bytes, over {LONGEST_FRAME}")
+                    if length > _LONGEST_FRAME:
+                        raise ValueError(f"a frame of {length} bytes, over {_LONGEST_FRAME}")
                     payload = await self._reader.readexactly(length)
             except asyncio.IncompleteReadError:
                 return

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 import pytest
@@ -17,7 +14,8 @@ from tests.broker.conformance.benches import KINDS, RabbitMQBench, memory_bench,
 from tests.broker.inbox import Inbox
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from brokerjobs.broker.brokers import Broker
     from brokerjobs.broker.protocol import Publisher
@@ -34,14 +32,6 @@ class InboxFactory(Protocol):
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-@pytest.fixture
-def socket_folder() -> Iterator[Path]:
-    """A folder of this user alone, with a short name: that of a socket has at most 107 bytes."""
-    folder = Path(tempfile.mkdtemp(prefix="brokerjobs-"))
-    yield folder
-    shutil.rmtree(folder)
 
 
 @pytest.fixture
