@@ -17,7 +17,10 @@ import psycopg
 import pytest
 
 from brokerjobs.servers import finder
+from brokerjobs.servers.processes import LOOPBACK
 from tests import sources
+from tests.containers import pgbouncer
+from tests.containers.pgbouncer import PgBouncer
 from tests.databases import Database, Databases
 
 if TYPE_CHECKING:
@@ -45,17 +48,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The choice of servers."""
     choices = "; ".join(f"{kind}: {what}" for kind, what in sources.KINDS.items())
     group = parser.getgroup("brokerjobs")
+    through = "the logins of tests go through PgBouncer in transaction mode"
+    group.addoption("--pgbouncer", action="store_const", const="pooled", help=through)
+    fresh = f"{through}, which gives each transaction a session that nobody had before"
+    group.addoption("--pgbouncer-fresh", action="store_const", const="fresh", dest="pgbouncer", help=fresh)
     group.addoption("--servers", choices=tuple(sources.KINDS), default="private", help=f"{choices} (private)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Says at once if the servers that were chosen cannot be had."""
     sources.check(_kind(config), _GIVEN)
+    if config.getoption("pgbouncer"):
+        pgbouncer.require_program()
 
 
 def pytest_report_header(config: pytest.Config) -> str:
     """Names them."""
-    return f"servers: {_kind(config)} ({sources.KINDS[_kind(config)]})"
+    mode = config.getoption("pgbouncer")
+    through = f"; through PgBouncer in transaction mode, {mode} sessions" if mode else ""
+    return f"servers: {_kind(config)} ({sources.KINDS[_kind(config)]}){through}"
 
 
 def _kind(config: pytest.Config) -> str:
@@ -106,10 +117,22 @@ def rabbitmq(server_folder: Path, chosen_servers: None) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def databases(postgres: Server) -> Iterator[Databases]:
+def front(postgres: Server, server_folder: Path, pytestconfig: pytest.Config) -> Iterator[tuple[str, int] | None]:
+    """Where the PgBouncer is that the logins of tests go through, with `--pgbouncer`."""
+    mode = pytestconfig.getoption("pgbouncer")
+    if not mode:
+        yield None
+        return
+    folder = server_folder / "pgbouncer"
+    with PgBouncer.start(folder, postgres.url, mode) as bouncer, pgbouncer.nothing_prepared():
+        yield LOOPBACK, bouncer.port
+
+
+@pytest.fixture(scope="session")
+def databases(postgres: Server, front: tuple[str, int] | None) -> Iterator[Databases]:
     """Makes databases; for tests that need more than the one of `database`."""
     with psycopg.connect(postgres.url, autocommit=True) as connection:
-        made = Databases(postgres.url, connection)
+        made = Databases(postgres.url, connection, front)
         yield made
         made.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, LiteralString
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -24,6 +24,8 @@ class Database:
     """One database of one test; each URL but `admin_url` belongs to a login without table rights.
 
     `owner_url` owns the ledger and is no superuser, `admin_url` is the server's administrator.
+    `direct` has the same logins at the server itself: it differs where they go through a PgBouncer, for a test that
+    needs a session of its own.
     """
 
     name: str
@@ -33,6 +35,25 @@ class Database:
     worker_url: str
     coordinator_url: str
     reader_url: str
+
+    @property
+    def direct(self) -> Database:
+        """The database without what stands in front of its server."""
+        server = urlsplit(self.admin_url)
+        assert server.hostname is not None
+        return self.through(server.hostname, server.port or 5432)
+
+    def through(self, host: str, port: int) -> Database:
+        """The same database and logins, but the administrator's, by way of another place."""
+        names = [f"{kind}_url" for kind in ("owner", *KINDS)]
+        return replace(self, **{name: at(getattr(self, name), host, port) for name in names})
+
+
+def at(url: str, host: str, port: int) -> str:
+    """The same login and database at another place."""
+    parts = urlsplit(url)
+    user, mark, _ = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{user}{mark}{host}:{port}"))
 
 
 def replaced(url: str, *, database: str | None = None, login: str | None = None, password: str | None = None) -> str:
@@ -45,10 +66,14 @@ def replaced(url: str, *, database: str | None = None, login: str | None = None,
 
 
 class Databases:
-    """Makes and drops the databases of one test session on one server."""
+    """Makes and drops the databases of one test session on one server.
 
-    def __init__(self, admin_url: str, connection: psycopg.Connection) -> None:
+    `front` is the host and port of a PgBouncer that all logins but the administrator's shall go through.
+    """
+
+    def __init__(self, admin_url: str, connection: psycopg.Connection, front: tuple[str, int] | None = None) -> None:
         self.admin_url = admin_url
+        self._front = front
         self._session = secrets.token_hex(4)
         self._template = f"bj_{self._session}_template"
         self._passwords = {login: secrets.token_hex(12) for login in (_OWNER, *map(self.login, KINDS))}
@@ -87,7 +112,8 @@ class Databases:
 
     def _make_template(self) -> None:
         self._execute("create database {} owner {}", self._template, _OWNER)
-        owner_url = self._described(self._template).owner_url
+        # Not through a pooler: its connections would stay, and a database that somebody uses is not copied.
+        owner_url = self._described(self._template).direct.owner_url
         schema.apply(owner_url)
         for kind in KINDS:
             schema.grant(owner_url, kind, self.login(kind))
@@ -117,7 +143,8 @@ class Databases:
         )
 
     def _url(self, database: str, login: str) -> str:
-        return replaced(self.admin_url, database=database, login=login, password=self._passwords[login])
+        url = replaced(self.admin_url, database=database, login=login, password=self._passwords[login])
+        return at(url, *self._front) if self._front else url
 
     def _next_name(self) -> str:
         self._count += 1

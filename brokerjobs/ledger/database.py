@@ -1,7 +1,7 @@
 """Connections to the ledger that are made again after they broke, and driver errors translated in one place.
 
 Connections are in autocommit: every ledger function is one statement and one transaction, which also works through
-PgBouncer in transaction mode.
+PgBouncer in transaction mode (`pooler`).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from brokerjobs.errors import (
     PermissionDenied,
     SchemaMismatch,
 )
+from brokerjobs.ledger.pooler import prepare_only_at_server, prepare_only_at_server_sync
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Sequence
@@ -146,10 +147,9 @@ class SyncFetch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConnectOptions:
-    """How connections are made; `prepare` off for PgBouncer before 1.21 in transaction mode."""
+    """How connections are made."""
 
     url: str = field(repr=False)  # it has a password
-    prepare: bool = True
     application: str = "brokerjobs"
 
     def __post_init__(self) -> None:
@@ -160,7 +160,7 @@ class ConnectOptions:
         return {
             "conninfo": self.url,
             "autocommit": True,
-            "prepare_threshold": 5 if self.prepare else None,
+            "prepare_threshold": None,  # until `pooler` has looked at it
             "connect_timeout": CONNECT_TIMEOUT_SECONDS,
             "application_name": self.application,
             "keepalives_idle": 15,
@@ -212,6 +212,7 @@ class AsyncLedgerConnection:
     async def _connected(self) -> psycopg.AsyncConnection:
         if self._connection is None or self._connection.closed:
             self._connection = await psycopg.AsyncConnection.connect(**self._options.arguments())
+            await prepare_only_at_server(self._connection)
         return self._connection
 
     async def _drop(self) -> None:
@@ -264,6 +265,7 @@ class LedgerConnection:
     def _connected(self) -> psycopg.Connection:
         if self._connection is None or self._connection.closed:
             self._connection = psycopg.Connection.connect(**self._options.arguments())
+            prepare_only_at_server_sync(self._connection)
         return self._connection
 
     def close(self) -> None:

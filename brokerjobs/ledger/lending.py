@@ -14,6 +14,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from brokerjobs.errors import LedgerUnavailable, StaleAttempt
 from brokerjobs.ledger.database import unavailable
+from brokerjobs.ledger.pooler import prepare_only_at_server, prepare_only_at_server_sync
 from brokerjobs.ledger.raised import raised_by_ledger
 
 if TYPE_CHECKING:
@@ -95,8 +96,10 @@ class Lending:
             "max_idle": _IDLE_SECONDS,
             "name": "brokerjobs-handlers",
         }
-        self._async: AsyncConnectionPool[AsyncConnection[Any]] = AsyncConnectionPool(**shape)
-        self._sync: ConnectionPool[Connection[Any]] = ConnectionPool(**shape)
+        self._async: AsyncConnectionPool[AsyncConnection[Any]] = AsyncConnectionPool(
+            configure=prepare_only_at_server, **shape
+        )
+        self._sync: ConnectionPool[Connection[Any]] = ConnectionPool(configure=prepare_only_at_server_sync, **shape)
         self._opening = threading.Lock()
 
     @asynccontextmanager

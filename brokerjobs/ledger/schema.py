@@ -88,7 +88,7 @@ def apply(url: str) -> SchemaReport:
     is newer than this code.
     """
     check_url(url)
-    with translated(), psycopg.connect(url) as connection:
+    with translated(), psycopg.connect(url, prepare_threshold=None) as connection:
         connection.execute("select pg_advisory_xact_lock(%s)", [_LOCK])
         connection.execute("create schema if not exists brokerjobs")
         connection.execute("set local search_path = brokerjobs, pg_temp")
@@ -185,7 +185,7 @@ def grant(url: str, kind: str, login: str) -> None:
         message = f"there is no role {kind!r}; known are {kinds}"
         raise ConfigurationError(message)
     check_url(url)
-    with translated(), psycopg.connect(url) as connection:
+    with translated(), psycopg.connect(url, prepare_threshold=None) as connection:
         if not _is_role(connection, login):
             message = f"PostgreSQL has no role {login!r} to grant {kind!r} to; make it with `create role … login`"
             raise ConfigurationError(message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,7 @@ from tests.ledger.ledger_clock import LedgerClock
 from tests.ledger.ledger_driver import Doors, Ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from tests.databases import Database, Databases
 
@@ -43,6 +44,19 @@ def ledger(doors: Doors, shared_clock: LedgerClock, namespace: str) -> Iterator[
 @pytest.fixture
 def own_ledger(database: Database, namespace: str) -> Iterator[Ledger]:
     """A driver of a ledger that no other test uses."""
+    with _driven(database, namespace) as driver:
+        yield driver
+
+
+@pytest.fixture
+def own_ledger_with_sessions(database: Database, namespace: str) -> Iterator[Ledger]:
+    """The same for a test whose callers keep something in their sessions, which a pooler would not let them."""
+    with _driven(database.direct, namespace) as driver:
+        yield driver
+
+
+@contextmanager
+def _driven(database: Database, namespace: str) -> Generator[Ledger]:
     doors = Doors(database)
     with doors.connect("owner") as owner, Ledger(doors, LedgerClock(owner), Place(namespace)) as driver:
         yield driver

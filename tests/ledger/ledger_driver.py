@@ -12,6 +12,7 @@ A caller is in autocommit; `begin`, `commit` and `rollback` hold a transaction o
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self, TypeVar
+from uuid import uuid4
 
 import psycopg
 
@@ -42,9 +43,12 @@ class Doors:
         self._idle: dict[str, list[psycopg.Connection]] = {}
 
     def connect(self, kind: str) -> psycopg.Connection:
-        """A connection of a role's login, or the owner's, in autocommit."""
+        """A connection of a role's login, the owner's or the administrator's, in autocommit, with a name of its own."""
         idle = self._idle.setdefault(kind, [])
-        return idle.pop() if idle else psycopg.connect(getattr(self.database, f"{kind}_url"), autocommit=True)
+        if idle:
+            return idle.pop()
+        url, name = getattr(self.database, f"{kind}_url"), f"test {uuid4().hex}"
+        return psycopg.connect(url, autocommit=True, application_name=name)
 
     def give_back(self, kind: str, connection: psycopg.Connection) -> None:
         """Keeps a connection that is as good as new."""
@@ -70,6 +74,7 @@ class Ledger:
         self._doors = doors
         self._opened: list[tuple[str, psycopg.Connection]] = []
         self.setting_up = self.open("owner")
+        self._admin = self.open("admin").connection
         self.owner = self.setting_up.connection
         self.rows = LedgerRows(self.owner)
         self.worker = self.open("worker")
@@ -133,8 +138,10 @@ class Ledger:
 
     def is_blocked(self, caller: Caller) -> bool:
         """Whether a caller waits for another's lock just now."""
-        pid = caller.connection.info.backend_pid
-        return self.rows.scalar("select cardinality(pg_blocking_pids(%s)) > 0", [pid], of=bool)
+        # By name: the server's process is another one than the connection knows of, if a pooler stands between.
+        name = caller.connection.info.parameter_status("application_name")
+        query = "select from pg_stat_activity where application_name = %s and cardinality(pg_blocking_pids(pid)) > 0"
+        return self._admin.execute(query, [name]).fetchone() is not None
 
     def ring_again(self, job: UUID) -> None:
         """Lets the waiting of a queued job end."""

@@ -14,7 +14,7 @@ from tests.ledger.ledger_caller import RESULT, Caller
 from tests.waiting import eventually_sync
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from brokerjobs.ledger.calls import Holding
     from tests.ledger.ledger_driver import Ledger
@@ -29,6 +29,13 @@ def guest(ledger: Ledger) -> Caller:
     ledger.owner.execute("create table if not exists public.payment (job uuid)")
     ledger.owner.execute("grant insert, select on public.payment to brokerjobs_worker")
     return ledger.open()
+
+
+@pytest.fixture
+def guest_with_session(ledger: Ledger) -> Iterator[Caller]:
+    """The same with a session that keeps its settings, which a pooler would not let it."""
+    with psycopg.connect(ledger.database.direct.worker_url, autocommit=True) as connection:
+        yield Caller(connection, ledger.place, ledger.clock)
 
 
 def _payments(ledger: Ledger, holding: Holding) -> int:
@@ -284,9 +291,10 @@ def test_services__refuse_a_stricter_transaction(ledger: Ledger, call: Callable[
     [("0", "10s"), ("15s", "10s"), ("250ms", "250ms"), ("1min", "10s"), ("7s", "7s"), ("1d", "10s"), ("30us", "0")],
 )
 def test_guests__limit_how_long_their_caller_may_stop(
-    ledger: Ledger, guest: Caller, call: Callable[[Caller, Holding], Any], own: str, during: str
+    ledger: Ledger, guest_with_session: Caller, call: Callable[[Caller, Holding], Any], own: str, during: str
 ) -> None:
     """Never longer than ten seconds, nor than the caller himself wished, and only until his transaction ends."""
+    guest = guest_with_session
     holding = ledger.worker.take(ledger.submit())
     guest.sql("select set_config('idle_in_transaction_session_timeout', %s, false)", own)
     mine = guest.sql(IDLE)
@@ -299,14 +307,14 @@ def test_guests__limit_how_long_their_caller_may_stop(
     guest.rollback()
 
     assert guest.sql(IDLE) == mine
-    guest.sql("reset idle_in_transaction_session_timeout")
 
 
 @BOTH
 def test_guests__that_stop_in_their_transaction_free_the_row(
-    ledger: Ledger, guest: Caller, call: Callable[[Caller, Holding], Any]
+    ledger: Ledger, guest_with_session: Caller, call: Callable[[Caller, Holding], Any]
 ) -> None:
     """A stopped process answers no keepalive wrongly: only the server can end it."""
+    guest = guest_with_session
     holding = ledger.worker.take(ledger.submit())
     guest.sql("set idle_in_transaction_session_timeout = '200ms'")
     guest.begin()

@@ -163,8 +163,8 @@ def _use(ledger: Ledger) -> None:
     assert ledger.rows.state(job).accepted_attempt_id == second.attempt_id
 
 
-def test_temporary_tables__do_not_take_the_place_of_the_ledgers(own_ledger: Ledger) -> None:
-    ledger = own_ledger
+def test_temporary_tables__do_not_take_the_place_of_the_ledgers(own_ledger_with_sessions: Ledger) -> None:
+    ledger = own_ledger_with_sessions
     tables = [name for (name,) in ledger.owner.execute(TABLES.encode())]
     for caller in (ledger.worker, ledger.producer, ledger.coordinator):
         _mask_everything(caller, tables)
@@ -177,9 +177,9 @@ def test_temporary_tables__do_not_take_the_place_of_the_ledgers(own_ledger: Ledg
             assert rows.fetchall() == []
 
 
-def test_search_path__of_the_caller_brings_in_nothing(own_ledger: Ledger, database: Database) -> None:
+def test_search_path__of_the_caller_brings_in_nothing(own_ledger_with_sessions: Ledger, database: Database) -> None:
     """Functions, operators and tables of a hostile schema that is first on the caller's path are never called."""
-    ledger = own_ledger
+    ledger = own_ledger_with_sessions
     with psycopg.connect(database.admin_url, autocommit=True) as admin:
         admin.execute("create schema evil")
         admin.execute("grant create, usage on schema evil to public")
