@@ -17,12 +17,17 @@ _NAME_LIMIT: Final = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOptions:
-    """How a client works; `patience` is how long a submission waits for a ledger that gives no answer."""
+    """How a client works.
+
+    `patience` is how long a submission is asked again while the ledger gives no answer; `answer` how long a thread
+    waits for one, since nobody can cancel it: a statement of ours waits for locks two seconds at most.
+    """
 
     submitted_by: str
     database_url: str = field(repr=False)
     broker_url: str = field(repr=False)
     patience: timedelta = timedelta(seconds=5)
+    answer: timedelta = timedelta(seconds=10)
     publish_timeout: timedelta = TIME_LIMIT
     heartbeat: timedelta = HEARTBEAT
 

@@ -145,7 +145,10 @@ class _Opened:
         self._thread: BehindThread | None = None
         patience_seconds = options.patience.total_seconds()
         self._ledger = SharedConnections(
-            connect_options(options), limit=_CONNECTIONS, patience_seconds=patience_seconds
+            connect_options(options),
+            limit=_CONNECTIONS,
+            patience_seconds=patience_seconds,
+            answer_seconds=options.answer.total_seconds(),
         )
         self.submitted_by = options.submitted_by
         self.submitter = SyncSubmitter(

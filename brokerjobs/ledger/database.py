@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from brokerjobs.errors import (
     PermissionDenied,
     SchemaMismatch,
 )
+from brokerjobs.ledger.patient import PatientConnection
 from brokerjobs.ledger.pooler import prepare_only_at_server, prepare_only_at_server_sync
 
 if TYPE_CHECKING:
@@ -227,11 +229,12 @@ class AsyncLedgerConnection:
 
 
 class LedgerConnection:
-    """The same for a thread of its own, and for commands."""
+    """The same for a thread of its own, and for commands; a statement may take `answer_seconds`."""
 
-    def __init__(self, options: ConnectOptions) -> None:
+    def __init__(self, options: ConnectOptions, *, answer_seconds: float = math.inf) -> None:
         self._options = options
-        self._connection: psycopg.Connection | None = None
+        self._answer_seconds = answer_seconds
+        self._connection: PatientConnection | None = None
 
     def fetch(self, query: Query[Row]) -> list[Row]:
         """Runs one statement. Raises LedgerUnavailable, PermissionDenied, SchemaMismatch, DataRefused."""
@@ -264,7 +267,8 @@ class LedgerConnection:
 
     def _connected(self) -> psycopg.Connection:
         if self._connection is None or self._connection.closed:
-            self._connection = psycopg.Connection.connect(**self._options.arguments())
+            self._connection = PatientConnection.connect(**self._options.arguments())
+            self._connection.answer_seconds = self._answer_seconds
             prepare_only_at_server_sync(self._connection)
         return self._connection
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -21,10 +22,16 @@ CLOSED: Final = "the client is closed; make another one, or use it inside its `w
 
 
 class SharedConnections:
-    """At most `limit` connections, made when they are needed; the one used last is taken first."""
+    """At most `limit` connections, made when they are needed; the one used last is taken first.
 
-    def __init__(self, options: ConnectOptions, *, limit: int, patience_seconds: float) -> None:
+    A thread waits `patience_seconds` for one of them, and `answer_seconds` for what the server says to a statement.
+    """
+
+    def __init__(
+        self, options: ConnectOptions, *, limit: int, patience_seconds: float, answer_seconds: float = math.inf
+    ) -> None:
         self._options = options
+        self._answer_seconds = answer_seconds
         self._limit = limit
         self._patience_seconds = patience_seconds
         self._places = threading.BoundedSemaphore(limit)
@@ -74,7 +81,9 @@ class SharedConnections:
         with self._guard:
             if self._closed:
                 raise ConfigurationError(CLOSED)
-            return self._idle.pop() if self._idle else LedgerConnection(self._options)
+            if self._idle:
+                return self._idle.pop()
+            return LedgerConnection(self._options, answer_seconds=self._answer_seconds)
 
     def _give_back(self, connection: LedgerConnection) -> None:
         with self._guard:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,16 @@ async def made(database: Database, namespace: str, broker_url: str) -> AsyncGene
 
 def _client(made: Shop, **options: Any) -> SyncClient:
     return SyncClient(made.client_options(**options))
+
+
+@asynccontextmanager
+async def _open(made: Shop, **options: Any) -> AsyncGenerator[SyncClient]:
+    """A client that threads use, and one of them closes: the line to its servers is on this event loop."""
+    client = _client(made, **options)
+    try:
+        yield client
+    finally:
+        await asyncio.to_thread(client.close)
 
 
 async def test_broker_down__submissions_succeed_and_are_left_to_the_relay(made: Shop) -> None:
@@ -73,53 +84,71 @@ async def test_silent_broker__holds_nobody_up(made: Shop) -> None:
 
 
 async def test_ledger_down__is_said_within_the_patience_and_forgotten_when_it_is_back(made: Shop) -> None:
-    async with troubled(made.database.producer_url) as (line, url):
-        with _client(made, database_url=url) as client:
-            # All connections are in use once, and broken afterwards.
-            await asyncio.gather(*(asyncio.to_thread(client.submit, made.charge, Charge()) for _ in range(8)))
-            await line.stop()
-            began = time.monotonic()
-            answers = await asyncio.gather(
-                *(asyncio.to_thread(client.submit, made.charge, Charge()) for _ in range(8)),
-                asyncio.to_thread(client.submit_many, made.charge, [Submission(Charge())] * 3),
-                return_exceptions=True,
-            )
-            assert time.monotonic() - began < 5
-            assert {type(answer) for answer in answers} == {LedgerUnavailable}
-            assert "may or may not have been submitted" in str(answers[0])
-            await line.start()
-            handle = await asyncio.to_thread(client.submit, made.charge, Charge())
-            assert (await asyncio.to_thread(handle.status)).attempts == 0
+    async with troubled(made.database.producer_url) as (line, url), _open(made, database_url=url) as client:
+        # All connections are in use once, and broken afterwards.
+        await asyncio.gather(*(asyncio.to_thread(client.submit, made.charge, Charge()) for _ in range(8)))
+        await line.stop()
+        began = time.monotonic()
+        answers = await asyncio.gather(
+            *(asyncio.to_thread(client.submit, made.charge, Charge()) for _ in range(8)),
+            asyncio.to_thread(client.submit_many, made.charge, [Submission(Charge())] * 3),
+            return_exceptions=True,
+        )
+        assert time.monotonic() - began < 5
+        assert {type(answer) for answer in answers} == {LedgerUnavailable}
+        assert "may or may not have been submitted" in str(answers[0])
+        await line.start()
+        handle = await asyncio.to_thread(client.submit, made.charge, Charge())
+        assert (await asyncio.to_thread(handle.status)).attempts == 0
     for table in ("job", "job_state", "event"):
         assert await made.count(table) == 9
+
+
+async def test_silent_ledger__holds_a_thread_up_for_so_long_alone(made: Shop) -> None:
+    """The line is there and nothing comes over it: a coroutine could be cancelled."""
+    second = timedelta(seconds=1)
+    impatient = {"patience": timedelta(milliseconds=10), "answer": second}
+    async with (
+        troubled(made.database.producer_url) as (line, url),
+        _open(made, database_url=url, **impatient) as client,
+    ):
+        handle = await asyncio.to_thread(client.submit, made.charge, Charge())
+        many = [Submission(Charge())] * 3
+        await asyncio.to_thread(client.submit_many, made.charge, many)
+        line.silence()
+        began = time.monotonic()
+        with pytest.raises(LedgerUnavailable, match="may or may not have been submitted"):
+            await asyncio.to_thread(client.submit, made.charge, Charge())
+        assert time.monotonic() - began < 5
+        with pytest.raises(ResultTimeout):
+            await asyncio.to_thread(handle.result, timeout=second)
+        assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize("key", [None, "order-1"])
 async def test_lost_reply__asks_again_and_the_job_is_there_once(made: Shop, key: str | None) -> None:
     """The server has committed, and the answer went with the connection."""
-    async with troubled(made.database.producer_url) as (line, url):
-        with _client(made, database_url=url) as client:
-            line.lose_reply_to(b"brokerjobs.submit")
-            handle = await asyncio.to_thread(client.submit, made.charge, Charge(), key=key)
-            line.lose_reply_to(b"COMMIT")
-            many = [Submission(Charge(cents=cents)) for cents in range(300)]
-            handles = await asyncio.to_thread(client.submit_many, made.charge, many)
-            assert line.lost == 2
-            assert (await asyncio.to_thread(handle.status)).attempts == 0
+    async with troubled(made.database.producer_url) as (line, url), _open(made, database_url=url) as client:
+        line.lose_reply_to(b"brokerjobs.submit")
+        handle = await asyncio.to_thread(client.submit, made.charge, Charge(), key=key)
+        line.lose_reply_to(b"COMMIT")
+        many = [Submission(Charge(cents=cents)) for cents in range(300)]
+        handles = await asyncio.to_thread(client.submit_many, made.charge, many)
+        assert line.lost == 2
+        assert (await asyncio.to_thread(handle.status)).attempts == 0
     assert len({handle.id, *(one.id for one in handles)}) == await made.count("job") == 301
 
 
 async def test_wait__survives_the_ledger_and_ends_with_its_time(made: Shop) -> None:
-    async with troubled(made.database.producer_url) as (line, url):
-        with _client(made, database_url=url) as client:
-            handle = await asyncio.to_thread(client.submit, made.charge, Charge())
-            waiter = asyncio.create_task(asyncio.to_thread(handle.result, timeout=timedelta(seconds=20)))
-            await line.stop()
-            with pytest.raises(ResultTimeout) as away:
-                await asyncio.to_thread(handle.result, timeout=SOON)
-            made.complete(handle.id, Receipt(reference="r-1"))
-            assert not waiter.done()
-            await line.start()
-            assert await waiter == Receipt(reference="r-1")
+    async with troubled(made.database.producer_url) as (line, url), _open(made, database_url=url) as client:
+        handle = await asyncio.to_thread(client.submit, made.charge, Charge())
+        waiter = asyncio.create_task(asyncio.to_thread(handle.result, timeout=timedelta(seconds=20)))
+        await line.stop()
+        with pytest.raises(ResultTimeout) as away:
+            await asyncio.to_thread(handle.result, timeout=SOON)
+        made.complete(handle.id, Receipt(reference="r-1"))
+        assert not waiter.done()
+        await line.start()
+        assert await waiter == Receipt(reference="r-1")
     assert away.value.state == "in an unknown state"
     assert isinstance(away.value.__cause__, LedgerUnavailable)

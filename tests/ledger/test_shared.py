@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -103,6 +104,20 @@ def test_shared__after_one_has_lost_its_server_tries_none_of_the_others(
     with pytest.raises(LedgerUnavailable):
         _session(shared)
     assert both().isdisjoint(before)
+
+
+def test_shared__gives_up_a_server_that_does_not_answer(database: Database) -> None:
+    asleep = Query("select 1 from pg_sleep(30)", [], Count)
+    shared = SharedConnections(ConnectOptions(database.owner_url), limit=2, patience_seconds=0.2, answer_seconds=0.5)
+    before = _session(shared)
+    began = time.monotonic()
+    with pytest.raises(LedgerUnavailable, match=r"has not answered within 0\.5 s"):
+        shared.fetch(asleep)
+    with pytest.raises(LedgerUnavailable, match=r"has not answered within 0\.5 s"):
+        shared.in_transaction(lambda fetch: fetch(asleep))
+    assert time.monotonic() - began < 10
+    assert _session(shared) != before
+    shared.close()
 
 
 def test_shared__closed_while_in_use_is_closed_when_it_is_given_back(
