@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from uuid_utils.compat import uuid7
 
+from brokerjobs.broker.brokers import broker_at
 from brokerjobs.broker.codec import doorbell
 from brokerjobs.broker.names import route_name
 from brokerjobs.broker.protocol import PublishOutcome
-from brokerjobs.broker.publisher import Publisher
-from brokerjobs.broker.topology import Topology, declare
+from brokerjobs.broker.topology import Topology
 from brokerjobs.coordinator.process import BrokerOptions, Options, serve
 from brokerjobs.coordinator.service import Periods
 from brokerjobs.ledger import calls, inquiries, services
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from brokerjobs.app import App
+    from brokerjobs.broker.protocol import Publisher
     from brokerjobs.broker.topology import QueueType
     from brokerjobs.job_type import JobType
     from tests.databases import Database
@@ -155,8 +156,9 @@ async def flow(
     setup.fetch(services.register_types(app.namespace, [t.as_data() for t in types], change=True))
     setup.close()
     routes = frozenset(route_name(app.namespace, t.terms.queue) for t in types)
-    await declare(broker_url, Topology(frozenset({app.namespace}), routes, queue_type))
-    publisher = Publisher(broker_url)
+    broker = broker_at(broker_url)
+    await broker.declare(Topology(frozenset({app.namespace}), routes, queue_type))
+    publisher = broker.publisher()
     made = Flow(
         app, database, broker_url, publisher, WorkerOptions(database_url=database.worker_url, broker_url=broker_url)
     )
