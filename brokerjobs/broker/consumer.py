@@ -243,3 +243,7 @@ class Consumer:
             except (BrokerUnavailable, ChannelClosed):
                 answered = False
         return answered
+
+
+def _unexpected(probe: Probe) -> None:
+    raise ValueError(f"a probe came by {probe.route!r}, and this consumer was given nothing that takes one")

@@ -13,7 +13,7 @@ from pamqp.header import ContentHeader
 
 from brokerjobs.broker import codec, names
 from brokerjobs.broker.frame_decoder import DamagedHeader
-from brokerjobs.broker.protocol import Delivery, Unreadable
+from brokerjobs.broker.protocol import Delivery, Probe, Unreadable
 
 JOB = UUID("018f4d3a-7c1e-7b3a-9c2d-1f2e3d4c5b6a")
 ROUTE = "payments.q.default"
@@ -27,7 +27,7 @@ def arrived(
     message_type: str | None = names.DOORBELL_TYPE,
     message_id: str | None = "d4e5c1fc-8a55-4f23-8b3b-0f3b8d1c2a11",
     header: ContentHeader | None = None,
-) -> Delivery | Unreadable:
+) -> Delivery | Probe | Unreadable:
     """Read a message that differs from a doorbell in what is given."""
     properties = Basic.Properties(message_id=message_id, message_type=message_type, delivery_mode=2)
     message = DeliveredMessage(
@@ -46,6 +46,18 @@ def test_doorbell__has_the_documented_form() -> None:
     assert json.loads(message.body) == {"v": 1, "job": str(JOB)}
     assert (message.exchange, message.routing_key) == ("payments.jobs", ROUTE)
     assert (message.message_id, message.type) == (ticket, "brokerjobs.doorbell")
+
+
+def test_probe__goes_where_doorbells_go_and_is_read_there() -> None:
+    sent = codec.probe(ticket=(ticket := uuid4()), namespace="payments", route=ROUTE)
+
+    assert (sent.exchange, sent.routing_key, sent.type) == ("payments.jobs", ROUTE, "brokerjobs.probe")
+    read = arrived(sent.body, message_type=sent.type, message_id=str(sent.message_id))
+    assert read == Probe(ticket=ticket, route=ROUTE, generation=3, tag=7)
+
+
+def test_reads__names_all_that_is_read() -> None:
+    assert codec.READS == ("brokerjobs.doorbell/1", "brokerjobs.probe/1")
 
 
 def test_dead_letter__goes_by_its_job_type() -> None:
@@ -133,6 +145,10 @@ def test_read__gives_a_delivery() -> None:
         (arrived(message_id=None), "message_id is not a UUID"),
         (arrived(message_id="x" * 255), "message_id is not a UUID"),
         (arrived(b"{}"), "the body is not"),
+        (arrived(b'{"v":2}', message_type=names.PROBE_TYPE), "no probe of version 1"),
+        (arrived(message_type=names.PROBE_TYPE), "no probe of version 1"),
+        (arrived(b'{"v":1}', message_type=names.PROBE_TYPE, message_id="x"), "no probe of version 1"),
+        (arrived(b'{"v":1}', message_type=names.PROBE_TYPE, exchange=""), "came by exchange ''"),
     ],
 )
 def test_read__says_why_a_message_is_no_doorbell(read: Delivery | Unreadable, reason: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from brokerjobs.errors import ConfigurationError
-from brokerjobs.settings import Settings, WorkerSettings
+from brokerjobs.settings import BrokerSettings, Settings, WorkerSettings
 from brokerjobs.settings_loading import known_keys, load_settings, variable_of
 
 GROUPS = ("worker", "broker", "coordinator", "retention")
@@ -180,7 +180,7 @@ def test_default_file__has_every_key_with_its_default() -> None:
     settings = load_settings()
 
     examples = {"database_url", "broker_url", "app", "worker.prefetch", "worker.renewal", "worker.name"}
-    examples |= {"coordinator.database_url", "coordinator.broker_url"}
+    examples |= {"coordinator.database_url", "coordinator.broker_url", "broker.hand_back"}
     set_there = {group or key for group, key in _keys_of(settings)}
     assert set_there == set(known_keys())
     for key in set_there - examples:
@@ -188,6 +188,7 @@ def test_default_file__has_every_key_with_its_default() -> None:
         read = getattr(settings, group)
         assert getattr(read, name) == getattr(type(read)(), name), key
     assert settings.worker.deliveries == WorkerSettings().deliveries
+    assert settings.broker.hand_back_after == BrokerSettings().hand_back_after
 
 
 def _keys_of(settings: Settings) -> list[tuple[str, str]]:
