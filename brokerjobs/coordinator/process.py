@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 from uuid_utils.compat import uuid7
 
+from brokerjobs.alive import AliveFile
 from brokerjobs.broker.brokers import broker_at
 from brokerjobs.coordinator.coordinator import Coordinator
 from brokerjobs.coordinator.routes import declaring
@@ -27,6 +28,7 @@ from brokerjobs.ledger.services import Heartbeat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 _JITTER: Final = 0.1
 _GOODBYE: Final = timedelta(seconds=1)
@@ -55,6 +57,8 @@ class Options:
     """The name in the ledger, by default host and process id."""
     heartbeat: timedelta = timedelta(seconds=10)
     periods: Periods = field(default_factory=Periods)
+    alive_file: Path | None = None
+    """Touched whenever the ledger has answered a heartbeat."""
 
 
 def run(options: Options) -> int:
@@ -80,7 +84,7 @@ async def serve(options: Options, stop: asyncio.Event) -> None:
     broker = options.broker
     rings = broker_at(broker.url).publisher(time_limit=broker.publish_timeout, heartbeat=broker.heartbeat)
     process = _identity(options.name)
-    pulse = Pulse(options.ledger, process, options.heartbeat)
+    pulse = Pulse(options.ledger, process, options.heartbeat, AliveFile(options.alive_file))
     coordinator = Coordinator(
         ledger=options.ledger,
         publisher=rings,
@@ -137,14 +141,18 @@ def _identity(name: str | None) -> ProcessIdentity:
 class Pulse:
     """The heartbeats of a coordinator process, over a connection of their own."""
 
-    def __init__(self, ledger: ConnectOptions, process: ProcessIdentity, period: timedelta) -> None:
+    def __init__(
+        self, ledger: ConnectOptions, process: ProcessIdentity, period: timedelta, alive: AliveFile | None = None
+    ) -> None:
         self._ledger = AsyncLedgerConnection(ledger)
+        self._alive = alive or AliveFile(None)
         self._process = process
         self._period_seconds = period.total_seconds()
         self._began = False
 
     async def check_schema(self) -> None:
         """Raise SchemaMismatch if the ledger's schema does not serve this code; LedgerUnavailable, PermissionDenied."""
+        self._alive.begin()
         for version in await self._ledger.fetch(services.schema_version()):
             schema.check(version.schema_version, version.oldest_code)
 
@@ -153,6 +161,7 @@ class Pulse:
         while True:
             with suppress(LedgerUnavailable):
                 coordinator.hear(await self._beat("online"))
+                self._alive.show()
             await asyncio.sleep(self._period_seconds * random.uniform(1 - _JITTER, 1 + _JITTER))
 
     async def stop(self) -> None:

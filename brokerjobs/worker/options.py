@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
     from typing import Any
 
     from brokerjobs.job_type import JobType
@@ -32,6 +33,8 @@ class WorkerOptions:
     """The broker's own: attempts that may run longer than half of it are acknowledged when they are claimed."""
     hand_back: timedelta = timedelta(minutes=5)
     """How long a delivery waits for a free slot before it is given back."""
+    alive_file: Path | None = None
+    """Touched whenever the ledger has answered a heartbeat while the event loop went on."""
 
 
 @dataclass(frozen=True, slots=True)

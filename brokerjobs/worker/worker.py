@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from brokerjobs.alive import AliveFile
 from brokerjobs.broker.brokers import broker_at
 from brokerjobs.broker.codec import READS
 from brokerjobs.broker.names import route_name
@@ -104,6 +105,7 @@ class Worker:
             Answers(self._granted, self._settlement.ack, self._quarantine.put),
         )
         self._keeping = LedgerConnection(ledger)
+        self._alive = AliveFile(options.alive_file)
 
     @property
     def unclaimed(self) -> int:
@@ -127,6 +129,7 @@ class Worker:
         )
         self._variables = contextvars.copy_context()
         try:
+            self._alive.begin()
             await self._register()
             async with asyncio.TaskGroup() as self._group:
                 steps = (self._consumer.run, self._claims.run, self._completions.run, self._settlement.run)
@@ -228,6 +231,8 @@ class Worker:
     def _beat(self, connection: LedgerConnection, loop_silent_seconds: float) -> None:
         """Sends one heartbeat; called by the lease keeper's thread."""
         self._send_beat(connection, "draining" if self._draining.is_set() else "online", loop_silent_seconds)
+        if loop_silent_seconds < self._options.heartbeat.total_seconds():
+            self._alive.show()
 
     def _send_beat(self, connection: LedgerConnection, state: str, loop_silent_seconds: float) -> None:
         detail = {

@@ -92,7 +92,7 @@ def test_load_settings__refuses_a_file_that_cannot_be_read(
 def test_load_settings__every_key_can_be_set_by_its_variable(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setenv(variable_of(key), "no such value")
 
-    if key in {"app", "worker.name"}:
+    if key in {"app", "worker.name", "worker.alive_file"}:
         assert "no such value" in repr(load_settings())
     else:
         assert f"{key} = " in refusal()
@@ -180,7 +180,7 @@ def test_default_file__has_every_key_with_its_default() -> None:
     settings = load_settings()
 
     examples = {"database_url", "broker_url", "app", "worker.prefetch", "worker.renewal", "worker.name"}
-    examples |= {"coordinator.database_url", "coordinator.broker_url", "broker.hand_back"}
+    examples |= {"worker.alive_file", "coordinator.database_url", "coordinator.broker_url", "broker.hand_back"}
     set_there = {group or key for group, key in _keys_of(settings)}
     assert set_there == set(known_keys())
     for key in set_there - examples:
