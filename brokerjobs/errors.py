@@ -112,16 +112,20 @@ class SchemaMismatch(BrokerjobsError):
 
 @_says(
     "{queue!r} exists at the broker with {argument} = {existing!r}, wanted {wanted!r}; deliveries are doorbells, so "
-    "`brokerjobs setup --recreate {queue}` loses no job"
+    "`brokerjobs setup module:app --recreate {queue}` loses no job"
 )
 class TopologyMismatch(SchemaMismatch):
-    """A queue or exchange of ours exists at the broker with another argument than wanted."""
+    """A queue or exchange of ours exists at the broker with another argument than wanted, the first that differs."""
 
     queue: str
     argument: str
     existing: object
     wanted: object
-    command: str = "brokerjobs setup --recreate QUEUE"
+    command: str = "brokerjobs setup module:app --recreate QUEUE"
+
+    def as_data(self) -> dict[str, object]:
+        """What differs, as JSON values."""
+        return {name: getattr(self, name) for name in ("queue", "argument", "existing", "wanted")}
 
 
 class LedgerUnavailable(BrokerjobsError):

@@ -22,6 +22,7 @@ from aiormq.exceptions import (
     AMQPError,
     AuthenticationError,
     ChannelAccessRefused,
+    ChannelLockedResource,
     ChannelNotFoundEntity,
     ChannelPreconditionFailed,
     ConnectionClosed,
@@ -87,12 +88,13 @@ class Link:
     async def answer(self, operation: Awaitable[T]) -> T:
         """Wait at most ten seconds for the broker's answer to `operation`.
 
-        Raises aiormq's `ChannelNotFoundEntity`, `ChannelAccessRefused` and `ChannelPreconditionFailed` as they are.
+        Raises aiormq's `ChannelNotFoundEntity`, `ChannelAccessRefused`, `ChannelLockedResource` and
+        `ChannelPreconditionFailed` as they are.
         """
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 return await apart(operation)
-        except (ChannelNotFoundEntity, ChannelAccessRefused, ChannelPreconditionFailed):
+        except (ChannelNotFoundEntity, ChannelAccessRefused, ChannelLockedResource, ChannelPreconditionFailed):
             raise
         except asyncio.CancelledError as error:
             if _is_cancelled():

@@ -9,7 +9,7 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING
 
-from aiormq.exceptions import ChannelAccessRefused, ChannelClosed, ChannelNotFoundEntity
+from aiormq.exceptions import ChannelAccessRefused, ChannelClosed, ChannelLockedResource, ChannelNotFoundEntity
 from tenacity import AsyncRetrying, retry_if_exception_type
 
 from brokerjobs.broker.codec import Source
@@ -192,7 +192,7 @@ class Consumer:
 
     async def _serve(self, road: Road, route: str, prefetch: int) -> None:
         """Consume one route until that breaks, after waiting for it to be there."""
-        refused = retry_if_exception_type((ChannelNotFoundEntity, ChannelAccessRefused))
+        refused = retry_if_exception_type((ChannelNotFoundEntity, ChannelAccessRefused, ChannelLockedResource))
         async for attempt in AsyncRetrying(retry=refused, wait=BACK_OFF, reraise=True):
             if self._stopped.is_set():
                 return
@@ -217,7 +217,7 @@ class Consumer:
                 ) from error
             self._note_missing(route, error)
             raise
-        except ChannelNotFoundEntity as error:
+        except (ChannelNotFoundEntity, ChannelLockedResource) as error:
             self._note_missing(route, error)
             raise
         finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aiormq.exceptions import ChannelAccessRefused, ChannelNotFoundEntity
+from aiormq.exceptions import ChannelAccessRefused, ChannelClosed, ChannelLockedResource, ChannelNotFoundEntity
 
 from brokerjobs.broker.connection import linked, place
 from brokerjobs.errors import PermissionDenied
@@ -25,7 +25,7 @@ async def message_count(url: str, queue: str) -> int | None:
             declared = await link.answer(channel.queue_declare(queue, passive=True))
         except ChannelNotFoundEntity:
             return None
-        except ChannelAccessRefused as error:
+        except (ChannelAccessRefused, ChannelLockedResource) as error:
             raise _denied(url, queue, error) from error
         return declared.message_count
 
@@ -37,7 +37,7 @@ async def remove(url: str, queue: str) -> None:
             await _delete(link, queue)
         except ChannelNotFoundEntity:
             return
-        except ChannelAccessRefused as error:
+        except (ChannelAccessRefused, ChannelLockedResource) as error:
             raise _denied(url, queue, error) from error
 
 
@@ -53,7 +53,7 @@ async def remove_all(url: str, topology: Topology) -> None:
             for exchange in topology.exchanges():
                 name = exchange.name
                 await link.answer(channel.exchange_delete(name))
-        except ChannelAccessRefused as error:
+        except (ChannelAccessRefused, ChannelLockedResource) as error:
             raise _denied(url, name, error) from error
 
 
@@ -62,5 +62,7 @@ async def _delete(link: Link, queue: str) -> None:
     await link.answer(channel.queue_delete(queue))
 
 
-def _denied(url: str, queue: str, error: ChannelAccessRefused) -> PermissionDenied:
+def _denied(url: str, queue: str, error: ChannelClosed) -> PermissionDenied:
+    if isinstance(error, ChannelLockedResource):
+        return PermissionDenied(f"{queue!r} belongs to another connection alone; it goes when that is closed ({error})")
     return PermissionDenied(f"{place(url)} may not delete {queue!r} ({error}); give it the right to configure it")

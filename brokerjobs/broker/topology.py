@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from aiormq.exceptions import ChannelAccessRefused, ChannelPreconditionFailed
+from aiormq.exceptions import ChannelAccessRefused, ChannelClosed, ChannelLockedResource, ChannelPreconditionFailed
 
 from brokerjobs.broker import names
 from brokerjobs.broker.connection import linked, place
@@ -117,7 +117,7 @@ async def declare(url: str, topology: Topology) -> None:
         for wanted in things:
             try:
                 await _declare(link, channel, wanted)
-            except (ChannelPreconditionFailed, ChannelAccessRefused) as error:
+            except (ChannelPreconditionFailed, ChannelAccessRefused, ChannelLockedResource) as error:
                 errors.append(_told(url, wanted.name, error))
                 # The broker answers a refusal by closing the channel.
                 channel = await link.channel()
@@ -141,11 +141,11 @@ async def _declare(link: Link, channel: Channel, wanted: Exchange | Queue) -> No
             await link.answer(channel.queue_bind(wanted.name, wanted.exchange, wanted.routing_key))
 
 
-def _told(
-    url: str, name: str, error: ChannelPreconditionFailed | ChannelAccessRefused
-) -> TopologyMismatch | PermissionDenied:
+def _told(url: str, name: str, error: ChannelClosed) -> TopologyMismatch | PermissionDenied:
     if isinstance(error, ChannelPreconditionFailed):
         return mismatch(name, str(error))
+    if isinstance(error, ChannelLockedResource):
+        return TopologyMismatch(queue=name, argument="exclusive", existing=True, wanted=False)
     return PermissionDenied(f"{place(url)} may not declare {name!r} ({error}); give it the right")
 
 

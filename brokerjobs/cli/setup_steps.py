@@ -92,7 +92,7 @@ def _removed(plan: Plan, wanted: topology.Topology) -> tuple[str, ...]:
             raise UsageError(message, hint="brokerjobs setup --help")
         if queue not in wanted.routes and not plan.lose_messages and (count := _count(url, queue)):
             message = f"queue {queue!r} keeps {count} messages that nothing can ring again: recreating it loses them"
-            raise Refused(message, hint=f"read them first, or brokerjobs setup --recreate {queue} --yes")
+            raise Refused(message, hint=f"read them first, or brokerjobs setup module:app --recreate {queue} --yes")
         removed.append(queue)
     return tuple(removed)
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from brokerjobs.coordinator import partitions, reaper, reconcile, relay, retention, routes, scheduler
 from brokerjobs.coordinator.service import Candidate, Owner, Periods
-from brokerjobs.errors import LedgerUnavailable, PermissionDenied
+from brokerjobs.errors import BrokerUnavailable, LedgerUnavailable, PermissionDenied, TopologyMismatch
 from brokerjobs.ledger import ticks
 from brokerjobs.ledger.database import AsyncLedgerConnection
 from brokerjobs.ledger.ticks import Candidacy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
     from brokerjobs.broker.protocol import Publisher
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from brokerjobs.coordinator.service import Service
     from brokerjobs.ledger.calls import ProcessIdentity
     from brokerjobs.ledger.database import ConnectOptions
-    from brokerjobs.ledger.services import Leader
+    from brokerjobs.ledger.services import Leader, Route
 
 _HAND_OVER_SECONDS: Final = 1.0
 
@@ -43,6 +43,7 @@ class Coordinator:
     ) -> None:
         self._ledger = AsyncLedgerConnection(ledger)
         self._process = process
+        self._declare = declare
         owner = Owner(process=process, resign=self._resign, rest=self._rest)
         services = _services(self._ledger, process, publisher, declare, periods or Periods())
         self._candidates = [Candidate(service, owner) for service in services]
@@ -53,6 +54,20 @@ class Coordinator:
         by_service = {leader.service: leader for leader in leaders}
         for candidate in self._candidates:
             candidate.hear(by_service.get(candidate.name))
+
+    async def declare(self, wanted: Sequence[Route]) -> Sequence[TopologyMismatch]:
+        """Declare routes at once, whoever leads, and return what stands in the way.
+
+        What this process may not or cannot do is left to the service.
+        """
+        errors: Mapping[str, routes.DeclareError] = {}
+        try:
+            errors = await self._declare(wanted)
+            await routes.record(self._ledger, wanted, errors)
+        except (BrokerUnavailable, LedgerUnavailable, PermissionDenied) as error:
+            _log.info("this process leaves its routes to others: %s", error)
+        await self._rest()
+        return [error for error in errors.values() if isinstance(error, TopologyMismatch)]
 
     async def run(self) -> None:
         """Run the services until `hand_over`, or until each was found to be denied to this login, which is said once.

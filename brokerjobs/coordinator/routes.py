@@ -53,6 +53,17 @@ def declaring(url: str, *, queue_type: topology.QueueType = "quorum", delivery_l
     return declare
 
 
+async def record(ledger: AsyncLedgerConnection, wanted: Sequence[Route], errors: Mapping[str, DeclareError]) -> None:
+    """Record in the ledger which routes are there now, and what stands in the way of which."""
+    declared = [route.name for route in wanted if route.name not in errors]
+    if declared:
+        await ledger.fetch(services.routes_declared(declared))
+        _log.info("declared %s", ", ".join(declared))
+    troubles = {name: error.as_data() for name, error in errors.items() if isinstance(error, TopologyMismatch)}
+    if troubles:
+        await ledger.fetch(services.routes_refused(troubles))
+
+
 class Routes:
     """The service that declares routes."""
 
@@ -98,10 +109,7 @@ class Routes:
         if len(denied) == len(wanted):
             self._abstains_until = now + _RETRY_SECONDS
             raise BrokerUnavailable(str(denied[0]))
-        declared = [route.name for route in wanted if route.name not in errors]
-        if declared:
-            await self._ledger.fetch(services.routes_declared(declared))
-            _log.info("declared %s", ", ".join(declared))
+        await record(self._ledger, wanted, errors)
         self._note(errors, now)
 
     def _is_due(self, route: Route, now: float) -> bool:

@@ -13,7 +13,7 @@ from brokerjobs.ledger.calls import Nothing, ProcessIdentity, array_literal
 from brokerjobs.ledger.database import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -104,6 +104,27 @@ def routes_wanted() -> Query[Route]:
 def routes_declared(names: Sequence[str]) -> Query[Nothing]:
     """Records that routes exist at the broker."""
     return Query("select brokerjobs.routes_declared(%s::text[])", [list(names)], Nothing)
+
+
+def routes_refused(troubles: Mapping[str, dict[str, Any]]) -> Query[Nothing]:
+    """Records why routes could not be declared: {queue, argument, existing, wanted}, by the route's name."""
+    texts = [json.dumps(trouble) for trouble in troubles.values()]
+    return Query("select brokerjobs.routes_refused(%s::text[], %s::text[]::jsonb[])", [list(troubles), texts], Nothing)
+
+
+@dataclass(frozen=True, slots=True)
+class RouteStanding:
+    """Whether a route is declared, and what stands in the way if that is known."""
+
+    name: str
+    namespace: str
+    declared: bool
+    trouble: dict[str, Any] | None
+
+
+def routes_standing(names: Sequence[str]) -> Query[RouteStanding]:
+    """How routes stand at the broker, as far as whoever may declare them has found out."""
+    return Query("select * from brokerjobs.routes_standing(%s::text[])", [list(names)], RouteStanding)
 
 
 @dataclass(frozen=True, slots=True)

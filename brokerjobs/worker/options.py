@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
+    from brokerjobs.errors import TopologyMismatch
     from brokerjobs.job_type import JobType
     from brokerjobs.ledger.calls import ProcessIdentity
-    from brokerjobs.ledger.services import Leader
+    from brokerjobs.ledger.services import Leader, Route
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,10 @@ class Services(Protocol):
 
     def hear(self, leaders: Sequence[Leader]) -> None:
         """Takes the answer of a heartbeat: who leads what."""
+        ...
+
+    async def declare(self, wanted: Sequence[Route]) -> Sequence[TopologyMismatch]:
+        """Declares routes at once, as far as it may and can; answers what stands in the way."""
         ...
 
     async def run(self) -> None:

@@ -26,6 +26,7 @@ from brokerjobs.worker.inbox import Inbox
 from brokerjobs.worker.leases import LeaseKeeper
 from brokerjobs.worker.probes import Probes
 from brokerjobs.worker.quarantine import Quarantine
+from brokerjobs.worker.route_check import check_routes
 from brokerjobs.worker.runner import Runner
 from brokerjobs.worker.settlement import Settlement
 from brokerjobs.worker.slots import Slots
@@ -119,7 +120,7 @@ class Worker:
         self._draining.set()
 
     async def run(self) -> DrainedWith:
-        """Runs until `drain`; raises SchemaMismatch, PermissionDenied, LedgerUnavailable at the start."""
+        """Runs until `drain`; raises SchemaMismatch (TopologyMismatch), PermissionDenied, LedgerUnavailable."""
         self._keeper = LeaseKeeper(
             self._keeping,
             asyncio.get_running_loop(),
@@ -161,6 +162,7 @@ class Worker:
                     registered.was,
                     registered.wanted,
                 )
+        await check_routes(self._claiming, self._routes, self._services)
         self._registered = True
 
     def _unreadable(self, message: Unreadable) -> None:

@@ -162,4 +162,4 @@ def test_group_of_errors__is_said_whole_with_the_code_of_its_first() -> None:
     assert complaint.code is failures.ExitCode.SCHEMA
     assert "a.q.x" in complaint.message
     assert "a.q.y" in complaint.message
-    assert complaint.hint == "brokerjobs setup --recreate a.q.x"
+    assert complaint.hint == "brokerjobs setup module:app --recreate a.q.x"

@@ -20,7 +20,7 @@ def test_queue__with_other_arguments_is_exit_code_5(
 ) -> None:
     said = ready("setup", shop, env=as_owner | OTHER_LIMIT).fails(5, "x-delivery-limit", "wanted 7")
 
-    assert f"next: brokerjobs setup --recreate {namespace}.q." in said
+    assert f"next: brokerjobs setup module:app --recreate {namespace}.q." in said
 
 
 def test_recreate__makes_the_queue_anew_and_rings_its_jobs(

@@ -81,7 +81,7 @@ async def test_routes__one_that_exists_with_other_arguments_stops_no_other(
     assert await undeclared(staged) == [staged.route()]
     assert await arrived(staged.broker_url, staged.route("other")) == []
     (said,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
-    assert f"brokerjobs setup --recreate {staged.route()}" in said
+    assert f"brokerjobs setup module:app --recreate {staged.route()}" in said
 
 
 async def test_routes__one_that_could_not_be_declared_is_tried_again_a_minute_later(staged: Stage) -> None:

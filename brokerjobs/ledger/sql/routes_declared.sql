@@ -3,7 +3,7 @@
 create or replace function routes_declared(p_names text[]) returns void
 language sql volatile security definer set search_path = brokerjobs, pg_temp as $$
   with declared as (
-    update route r set declared_at = clock() where r.name = any (p_names) and r.declared_at is null returning r.name),
+    update route r set declared_at = clock(), trouble = null where r.name = any (p_names) and r.declared_at is null returning r.name),
   waiting as (
     select o.ticket from outbox o join job j on j.id = o.job_id join declared d on d.name = j.route
       where o.taken > 0 for update of o skip locked)

@@ -88,7 +88,7 @@ async def test_declare__names_what_differs(broker: Broker, namespace: str) -> No
 
     error = raised.value
     assert (error.queue, error.argument, error.existing, error.wanted) == (route, "x-delivery-limit", 20, 5)
-    assert f"brokerjobs setup --recreate {route}" in str(error)
+    assert f"brokerjobs setup module:app --recreate {route}" in str(error)
 
 
 async def test_declare__declares_all_else_before_it_names_what_differs(
