@@ -7,11 +7,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from brokerjobs.errors import ConfigurationError, LedgerUnavailable
 from brokerjobs.ledger.calls import Count
 from brokerjobs.ledger.database import ConnectOptions, Query
+from brokerjobs.ledger.patient import PatientConnection
 from brokerjobs.ledger.shared import SharedConnections
 from tests.waiting import eventually_sync
 
@@ -118,6 +120,15 @@ def test_shared__gives_up_a_server_that_does_not_answer(database: Database) -> N
     assert time.monotonic() - began < 10
     assert _session(shared) != before
     shared.close()
+
+
+def test_connection__that_gives_its_server_up_is_closed(database: Database) -> None:
+    """What came next on it would wait for the same answer."""
+    connection = PatientConnection.connect(database.owner_url)
+    connection.answer_seconds = 0.3
+    with pytest.raises(psycopg.OperationalError, match=r"has not answered within 0\.3 s"):
+        connection.execute("select pg_sleep(30)")
+    assert connection.closed
 
 
 def test_shared__closed_while_in_use_is_closed_when_it_is_given_back(
