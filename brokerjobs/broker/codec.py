@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from aiormq.abc import DeliveredMessage
 
 VERSION = 1
-READS = (f"{names.DOORBELL_TYPE}/{VERSION}", f"{names.PROBE_TYPE}/{VERSION}")
+READS = (f"doorbell/{VERSION}", f"probe/{VERSION}")
 """What this code takes from a route, as workers tell the ledger: nobody is sent what one of them cannot read."""
 # The body is 52 bytes; the rest is room for later versions, which this code refuses by their number.
 BODY_LIMIT = 1024

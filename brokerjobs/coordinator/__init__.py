@@ -5,7 +5,9 @@
     reaper        gives up attempts whose lease is over
     scheduler     ends the waiting of jobs that are due
     routes        declares new routes at the broker
+    reconcile     finds doorbells that the broker lost
     partitions    makes the months of the event table ahead of time
+    retention     removes what ended long ago
     coordinator   all of them in one process
     process       the program behind `brokerjobs coordinator`
 

@@ -77,8 +77,9 @@ class HandBack:
         try:
             query = calls.hand_back(self._worker_name, [delivery.job_id for delivery in deliveries])
             (rung,) = await self._connection.fetch(query)
-        except LedgerUnavailable:
+        except LedgerUnavailable as error:
             self._inbox.answered(deliveries, deliveries)
+            log.info("%d unclaimed deliveries cannot be given back: %s", len(deliveries), error)
             return False
         self._inbox.answered(deliveries)
         for delivery in deliveries:

@@ -57,7 +57,7 @@ def test_probe__goes_where_doorbells_go_and_is_read_there() -> None:
 
 
 def test_reads__names_all_that_is_read() -> None:
-    assert codec.READS == ("brokerjobs.doorbell/1", "brokerjobs.probe/1")
+    assert codec.READS == ("doorbell/1", "probe/1")
 
 
 def test_dead_letter__goes_by_its_job_type() -> None:

@@ -20,12 +20,15 @@ from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions
 from tests.broker import raw
 from tests.flow.driving import Flow, coordinating, flow
 from tests.flow.processes import stage
+from tests.flow.proxy import proxied
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
     from pathlib import Path
     from uuid import UUID
+
+    import pytest
 
     from tests.databases import Database
 
@@ -335,3 +338,60 @@ async def test_quarantine__of_a_jobs_own_doorbell_has_it_rung_again(
     assert len(again) == 2
     assert by_job[elsewhere.id] == ("quarantine", "wrong_route")
     assert by_job[damaged.id][1].startswith("its properties cannot be decoded: timestamp")
+
+
+async def test_probe__that_comes_while_the_ledger_is_away_is_reported_when_it_is_back(
+    database: Database, namespace: str, broker_url: str
+) -> None:
+    app = App(namespace)
+
+    @app.job("work", repeatable=True)
+    async def work(payload: int) -> int:
+        return payload
+
+    async with flow(app, database, broker_url) as made, proxied(database.worker_url) as line:
+        route, ticket = route_name(namespace, "default"), uuid4()
+        worker = made.worker(database_url=line.url)
+        async with made.working(worker):
+
+            async def is_up() -> bool:
+                return bool(await rows(database, "select from brokerjobs.worker"))
+
+            await eventually(is_up, 20)
+            line.cut()
+            await rows(
+                database,
+                "insert into brokerjobs.probe (ticket, route, made_at) values (%s, %s, now()) returning ticket",
+                ticket,
+                route,
+            )
+            await made.publisher.publish([codec.probe(ticket=ticket, namespace=namespace, route=route)])
+            await raw.comes_to_hold(broker_url, route, 0)
+            line.heal()
+
+            async def reported() -> bool:
+                return bool(await rows(database, "select from brokerjobs.probe where returned_at is not null"))
+
+            await eventually(reported, 30)
+        assert await raw.messages_in(broker_url, route) == 0
+
+
+async def test_worker__that_may_not_report_probes_says_so_once_and_works_on(
+    database: Database, namespace: str, broker_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Logins that were granted functions one by one have not got this one before `setup --grant` ran again."""
+    app = App(namespace)
+
+    @app.job("work", repeatable=True)
+    async def work(payload: int) -> int:
+        return payload
+
+    async with await psycopg.AsyncConnection.connect(database.owner_url, autocommit=True) as owner:
+        await owner.execute("revoke execute on function brokerjobs.probe_returned from brokerjobs_worker")
+    async with flow(app, database, broker_url) as made, coordinating(made), made.working(made.worker()):
+        route = route_name(namespace, "default")
+        for _ in range(2):
+            await made.publisher.publish([codec.probe(ticket=uuid4(), namespace=namespace, route=route)])
+        await all_succeeded(made, await made.submit_many(work, [1, 2]))
+        await raw.comes_to_hold(broker_url, route, 0)
+    assert caplog.text.count("may not report probes") == 1

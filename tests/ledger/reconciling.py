@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 LOST = timedelta(minutes=10)
 HAND_BACK = timedelta(minutes=5)
-NEW_CODE = {"reads": ["brokerjobs.doorbell/1", "brokerjobs.probe/1"], "heartbeat_seconds": 10}
+NEW_CODE = {"reads": ["doorbell/1", "probe/1"], "heartbeat_seconds": 10}
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,7 +182,7 @@ def test_probe__that_was_not_confirmed_is_made_anew_at_the_next_look(on: Reconci
     "detail",
     [
         pytest.param({"consuming": []}, id="serves the route and cannot consume it"),
-        pytest.param({"reads": ["brokerjobs.doorbell/1"]}, id="does not know probes"),
+        pytest.param({"reads": ["doorbell/1"]}, id="does not know probes"),
         pytest.param({"reads": "unsaid", "consuming": "unsaid", "heartbeat_seconds": "unsaid"}, id="is of older code"),
         pytest.param({"consuming": "nonsense", "reads": 7, "heartbeat_seconds": "x"}, id="says nonsense"),
     ],

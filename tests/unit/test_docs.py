@@ -226,6 +226,13 @@ def test_messages_page__shows_a_doorbell_as_it_is() -> None:
     assert f"`{names.DEAD_TYPE}`" in section("messages.md", "## Dead letters")
 
 
+def test_messages_page__shows_a_probe_as_it_is() -> None:
+    probe = codec.probe(ticket=UUID(int=1), namespace="n", route="n.q.default")
+    listed = dict(rows("messages.md", "## Probes"))
+
+    assert (listed["`type`"], listed["body"]) == (f"`{probe.type}`", f"`{probe.body.decode()}`")
+
+
 def test_messages_page__has_every_exchange_and_argument() -> None:
     wanted = Topology(routes=frozenset({names.route_name("{ns}", "{queue}")}))
     listed = rows("messages.md", "## Names at the broker")

@@ -167,6 +167,28 @@ def test_settings__say_how_to_set_what_is_missing() -> None:
         load_settings().need_app()
 
 
+@pytest.mark.parametrize(
+    ("told", "after"),
+    [
+        ("", timedelta(minutes=5)),
+        ("consumer_timeout = '10m'", timedelta(minutes=2.5)),
+        ("consumer_timeout = '1h'", timedelta(minutes=5)),
+        ("consumer_timeout = '10m'\nhand_back = '5m'", timedelta(minutes=5)),
+        ("hand_back = '20s'", timedelta(seconds=20)),
+    ],
+)
+def test_hand_back__comes_well_before_the_brokers_patience_ends(told: str, after: timedelta) -> None:
+    write(f"[broker]\n{told}")
+
+    assert load_settings().broker.hand_back_after == after
+
+
+def test_hand_back__that_the_broker_would_not_wait_for_is_refused() -> None:
+    write("[broker]\nhand_back = '16m'")
+
+    assert "at most half of consumer_timeout" in refusal()
+
+
 def test_settings__do_not_change() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         load_settings().worker.concurrency = 3  # type: ignore[misc]  # what is tested

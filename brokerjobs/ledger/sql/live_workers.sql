@@ -5,7 +5,7 @@
 create or replace function live_workers(t timestamptz)
 returns table (routes text[], heartbeat_at timestamptz, probed boolean, consuming jsonb, missing jsonb, oldest_at timestamptz)
 language sql stable as $$
-  select w.routes, w.heartbeat_at, coalesce(w.detail -> 'reads' ? 'brokerjobs.probe/1', false), w.detail -> 'consuming',
+  select w.routes, w.heartbeat_at, coalesce(w.detail -> 'reads' ? 'probe/1', false), w.detail -> 'consuming',
       w.detail -> 'missing', w.heartbeat_at - make_interval(secs => number_in(w.detail, 'oldest_unclaimed_seconds'))
     from worker w
     where w.role = 'worker' and w.state <> 'stopped'
