@@ -116,7 +116,7 @@ class GroupCommit(Generic[Item, Answer]):
             try:
                 return await self._call(items)
             except LedgerUnavailable as error:
-                log.warning("ledger unavailable, asking again with the same ids", extra={"error": str(error)})
+                log.warning("ledger unavailable, asking again with the same ids: %s", error)
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
