@@ -74,9 +74,9 @@ class Confirms:
         return {message_id: _outcome(answer) for message_id, answer in self._answers.items()}
 
     def trouble(self) -> str:
-        """Return the broker's words to the first message that it did not confirm, "" if there are none."""
+        """Return why the first message that the broker did not confirm was not, "" if all were."""
         errors = (answer.exception() for answer in self._answers.values() if answer.done() and not answer.cancelled())
-        return next((str(error) or type(error).__name__ for error in errors if error is not None), "")
+        return next((_words(error) for error in errors if error is not None), "")
 
     def _entered(self, message: Outgoing) -> bytes:
         """Enter a message in the channel's tables and return its frames."""
@@ -117,6 +117,18 @@ def _outcome(answer: asyncio.Future[object]) -> PublishOutcome:
             return PublishOutcome.REFUSED
         case _:
             return PublishOutcome.UNKNOWN
+
+
+def _words(error: BaseException) -> str:
+    match error:
+        case DeliveryError(frame=Basic.Return(reply_text=reply, routing_key=key)):
+            return f"unroutable ({reply}): no queue is bound to {key!r}; `brokerjobs setup module:app` declares it"
+        case DeliveryError(frame=Basic.Nack()):
+            return (
+                "a queue took no more: it is full (x-max-length with reject-publish), or has no majority of its nodes"
+            )
+        case _:
+            return str(error) or type(error).__name__
 
 
 def _parts(messages: Sequence[Outgoing]) -> Iterator[list[Outgoing]]:

@@ -121,6 +121,15 @@ class Link:
         except OSError as error:
             raise BrokerUnavailable(f"{self._where} has closed the connection ({_words(error)})") from error
 
+    async def blocked(self) -> bool:
+        """Whether an alarm of the broker (memory or disk) blocks this connection, as far as it has said so."""
+        try:
+            async with asyncio.timeout(0):
+                await self._connection.ready()
+        except TimeoutError:
+            return True
+        return False
+
     async def lost(self) -> None:
         """Wait for the connection to end and raise `BrokerUnavailable`."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -64,8 +64,9 @@ class Publisher:
                     for exchange, batch in by_exchange.items():
                         group.create_task(self._publish_to(exchange, batch, outcomes))
         except TimeoutError:
+            trouble = await self._silence()
             for exchange in by_exchange:
-                self._complaints.say(exchange, f"the broker has not answered within {self._time_limit_seconds:g} s")
+                self._complaints.say(exchange, trouble)
         return [outcomes[message.message_id] for message in messages]
 
     async def close(self) -> None:
@@ -75,6 +76,12 @@ class Publisher:
             link, self._link = self._link, None
             if link is not None:
                 await link.close()
+
+    async def _silence(self) -> str:
+        said = f"the broker has not answered within {self._time_limit_seconds:g} s"
+        if self._link is not None and self._link.alive and await self._link.blocked():
+            return f"{said}: it blocks all who publish (memory or disk alarm); `rabbitmq-diagnostics alarms` says which"
+        return said
 
     async def _publish_to(self, exchange: str, batch: Sequence[Outgoing], outcomes: Outcomes) -> None:
         try:
