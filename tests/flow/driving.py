@@ -48,6 +48,7 @@ class Flow:
     options: WorkerOptions
     announced: bool = False
     """Submissions leave their ring to the test for two seconds, instead of to the relay."""
+    queue_type: QueueType = "quorum"
     asking: AsyncLedgerConnection = field(init=False)
 
     def __post_init__(self) -> None:
@@ -159,9 +160,8 @@ async def flow(
     broker = broker_at(broker_url)
     await broker.declare(Topology(frozenset({app.namespace}), routes, queue_type))
     publisher = broker.publisher()
-    made = Flow(
-        app, database, broker_url, publisher, WorkerOptions(database_url=database.worker_url, broker_url=broker_url)
-    )
+    options = WorkerOptions(database_url=database.worker_url, broker_url=broker_url)
+    made = Flow(app, database, broker_url, publisher, options, queue_type=queue_type)
     try:
         yield made
     finally:
@@ -177,7 +177,7 @@ async def coordinating(made: Flow, *, in_thread: bool = False, **periods: Any) -
     """
     options = Options(
         ledger=ConnectOptions(made.database.coordinator_url),
-        broker=BrokerOptions(url=made.broker_url),
+        broker=BrokerOptions(url=made.broker_url, queue_type=made.queue_type),
         name="coordinator-a",
         heartbeat=timedelta(seconds=1),
         periods=Periods(
