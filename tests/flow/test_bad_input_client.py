@@ -16,7 +16,7 @@ from brokerjobs import (
     SubmissionRefused,
     UnknownJobType,
 )
-from tests.flow.borrowing import borrowed
+from tests.flow.borrowing import async_opened
 from tests.flow.driving import flow
 from tests.flow.producing import Shop, shop
 from tests.hostile_values import HUGE, deep
@@ -118,8 +118,8 @@ async def test_submission__that_cannot_be_is_refused_alone(made: Shop, order: Jo
 async def test_submission__that_cannot_be_leaves_the_callers_transaction_alive(
     made: Shop, order: JobType[Order, None], way: str
 ) -> None:
-    async with made.client() as client, borrowed(way, made.database.producer_url) as caller:
-        await caller.order(1)
+    async with made.client() as client, async_opened(way, made.database.producer_url) as caller:
+        await caller.run("insert into orders values (1)")
         for what, (payload, options, kind, words) in BAD.items():
             with pytest.raises(kind) as refused:
                 await client.submit(order, payload, **options, within=caller.within)
