@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import sys
 from typing import TYPE_CHECKING, Self
@@ -63,6 +65,14 @@ class PrivateMemoryBroker:
         if self._process is not None:
             self._process.kill()
             self._process = None
+
+    def freeze(self) -> None:
+        """Let it stand still, with its connections open, until `thaw`."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        os.kill(self.pid, signal.SIGCONT)
 
     def resume(self) -> None:
         """Serve again after `stop` or `kill`, at the same URL and with nothing in it."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from brokerjobs.broker.brokers import Broker
-    from brokerjobs.servers.rabbitmq import PrivateRabbitMQ
+    from tests.nodes import RabbitMQNode
 
 KINDS = ("rabbitmq", "memory", "memory over a socket")
 # Where nobody listens, by kind.
@@ -51,7 +51,7 @@ class Bench(Protocol):
 class RabbitMQBench:
     """A node of the tests' own."""
 
-    node: PrivateRabbitMQ
+    node: RabbitMQNode
 
     @property
     def broker(self) -> Broker:

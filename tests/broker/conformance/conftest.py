@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from brokerjobs.broker.brokers import Broker
     from brokerjobs.broker.protocol import Publisher
-    from brokerjobs.servers.rabbitmq import PrivateRabbitMQ
     from tests.broker.conformance.benches import Bench
+    from tests.nodes import RabbitMQNode
 
 
 class InboxFactory(Protocol):
@@ -41,9 +41,9 @@ def real_url(kind: str, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def real_node(kind: str, request: pytest.FixtureRequest) -> PrivateRabbitMQ | None:
+def real_node(kind: str, request: pytest.FixtureRequest) -> RabbitMQNode | None:
     """A node that may be broken, if the test is about that."""
-    return cast("PrivateRabbitMQ", request.getfixturevalue("node")) if kind == "rabbitmq" else None
+    return cast("RabbitMQNode", request.getfixturevalue("node")) if kind == "rabbitmq" else None
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ async def broker(kind: str, real_url: str, socket_folder: Path) -> AsyncIterator
 
 
 @pytest.fixture
-async def bench(kind: str, real_node: PrivateRabbitMQ | None, socket_folder: Path) -> AsyncIterator[Bench]:
+async def bench(kind: str, real_node: RabbitMQNode | None, socket_folder: Path) -> AsyncIterator[Bench]:
     """A broker that may be broken; a test leaves it as it was."""
     async with AsyncExitStack() as stack:
         if real_node is not None:
