@@ -18,6 +18,7 @@ from brokerjobs.broker import codec, frame_decoder, names, topology
 from brokerjobs.broker.consumer import Consumer
 from tests.broker import raw
 from tests.broker.inbox import rings
+from tests.flow.proxy import proxied
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -123,3 +124,28 @@ async def raw_quarantine(url: str, namespace: str) -> None:
         return await raw.messages_in(url, names.quarantine_queue(namespace)) == 1
 
     await eventually(there, 50)
+
+
+async def test_connection__that_is_lost_otherwise_isolates_nobody(
+    broker_url: str, route: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "brokerjobs")
+    async with proxied(broker_url) as line:
+        consumer = Consumer(line.url, {route: 10}, lambda _: None, lambda _: None)
+        running = asyncio.create_task(consumer.run())
+
+        async def consumes() -> bool:
+            return bool(consumer.consuming)
+
+        async def does_not() -> bool:
+            return not consumer.consuming
+
+        await eventually(consumes, 20)
+        line.cut()
+        await eventually(does_not, 20)
+        line.heal()
+        await eventually(consumes, 40)
+        await consumer.close()
+        await running
+    assert "connecting again" in caplog.text
+    assert "one by one" not in caplog.text

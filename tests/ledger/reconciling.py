@@ -108,6 +108,13 @@ class Reconciling:
         self.ledger.clock.advance(1)
         return jobs
 
+    def clear(self) -> None:
+        """Lets nothing wait any more, and forgets all probes."""
+        waiting = "select job_id from brokerjobs.job_state where state = 'queued'"
+        for (job,) in self.ledger.owner.execute(waiting).fetchall():
+            self.ledger.producer.cancel(job)
+        self.ledger.owner.execute("delete from brokerjobs.probe")
+
     def rings(self, job: UUID) -> int:
         """How many rings of a job the outbox has."""
         return len(self.ledger.rows.outbox(job))

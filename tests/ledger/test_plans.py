@@ -16,6 +16,7 @@ import pytest
 from brokerjobs.ledger import calls
 from tests.ledger.ledger_caller import Caller, Place, new_job
 from tests.ledger.ledger_driver import Doors, Ledger
+from tests.ledger.reconciling import Reconciling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,6 +102,37 @@ def test_plans__read_no_whole_table_that_is_empty_or_freshly_analyzed(explained:
 
     assert len(plans) > 1000
     assert _whole_tables(plans) == set()
+
+
+def test_plans__walk_through_waiting_jobs_without_looking_at_any_other(explained: tuple[Ledger, list[str]]) -> None:
+    ledger, plans = explained
+    reconciling = Reconciling(ledger)
+    worker = reconciling.worker()
+    ledger.owner.execute(
+        "insert into brokerjobs.job_state (job_id, state, waiting, wait_until)"
+        " select gen_random_uuid(), 'queued', 'schedule', t + interval '1 day' from generate_series(1, 2000),"
+        " brokerjobs.clock() t"
+    )
+    ledger.owner.execute("analyze")
+    reconciling.waiting(5)
+    worker.beats()
+    ledger.coordinator.sql("set auto_explain.log_analyze = on")
+
+    (probe,) = reconciling.looks(rows=3).probes
+    worker.returns(probe.ticket)
+    ledger.clock.advance(1)
+    worker.beats()
+    lost = len(plans)
+    assert reconciling.looks(rows=3).rung == 5
+
+    steps = [step for plan in plans for step in plan.split("->")]
+    walked = [step for step in steps if "job_state_delivery" in step]
+    assert len(walked) >= 3
+    assert [step for step in walked if re.search(r"Rows Removed by Filter: [1-9]", step)] == []
+    # The outbox is read as a whole, but only while a probe is settled.
+    assert {line for line in _whole_tables(plans) if not line.startswith("Seq Scan on outbox")} == set()
+    read = [step for plan in plans[:lost] for step in plan.split("->") if "Seq Scan on outbox" in step]
+    assert [step for step in read if "never executed" not in step] == []
 
 
 def test_plans__find_what_is_due_without_looking_at_what_is_not(explained: tuple[Ledger, list[str]]) -> None:

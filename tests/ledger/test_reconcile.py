@@ -10,15 +10,20 @@ import pytest
 from tests.ledger.reconciling import HAND_BACK, LOST, Reconciling
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.ledger.ledger_driver import Ledger
     from tests.ledger.reconciling import StandInWorker
 
 
 @pytest.fixture
-def on(own_ledger: Ledger) -> Reconciling:
-    """A ledger with its two routes known and nothing else in it."""
-    own_ledger.declare("other", queue="other")
-    return Reconciling(own_ledger)
+def on(ledger: Ledger) -> Iterator[Reconciling]:
+    """A ledger with two routes of the test's own, and nothing that lives or waits of tests before."""
+    ledger.clock.advance(3600)
+    ledger.declare("other", queue="other")
+    made = Reconciling(ledger)
+    yield made
+    made.clear()
 
 
 def alive(on: Reconciling, name: str = "worker-a", *queues: str) -> StandInWorker:
@@ -46,8 +51,8 @@ def test_job__that_was_rung_before_a_returned_probe_is_rung_again(on: Reconcilin
 
 
 def test_job__that_was_rung_after_the_probe_was_made_is_not(on: Reconciling) -> None:
-    """Its doorbell stands behind the probe."""
-    worker, (before,) = alive(on), on.waiting()
+    """Its doorbell stands behind the probe, whatever another route's walk is for."""
+    worker, (before,) = alive(on, "worker-a", "default", "other"), on.waiting()
     (probe,) = on.looks().probes
     (after,) = on.waiting()
     worker.returns(probe.ticket)

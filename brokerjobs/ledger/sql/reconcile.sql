@@ -37,7 +37,7 @@ begin
       select l.job_id, l.rung_at, j.route from looked l join job j on j.id = l.job_id
         where l.rung_at < v_before or cardinality(v_open) > 0
     ), owed as materialized (
-      select o.job_id from outbox o where o.kind = 'doorbell'
+      select o.job_id from outbox o where o.kind = 'doorbell' and v_before is not null
     ), lost as (
       select l.job_id, l.rung_at, p.returned_at from placed l join probe p on p.route = l.route and p.ticket = any (tickets)
         where l.rung_at < p.made_at and not exists (select from owed o where o.job_id = l.job_id)
