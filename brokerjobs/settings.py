@@ -71,6 +71,7 @@ _UpToDay = Annotated[_Duration, _between(timedelta(seconds=1), timedelta(days=1)
 _Kept = Annotated[_Duration, _between(timedelta(hours=1), timedelta(days=36_500))]
 _Count = Annotated[int, BeforeValidator(_no_truth)]
 _DatabaseUrl = Annotated[SecretUrl, _starts_with("postgresql", "postgres")]
+_ManagementUrl = Annotated[SecretUrl, _starts_with("http", "https")]
 _BrokerUrl = Annotated[SecretUrl, _starts_with("amqp", "amqps", "memory")]
 
 
@@ -100,6 +101,7 @@ class WorkerSettings(_Group):
 class BrokerSettings(_Group):
     """How RabbitMQ is used."""
 
+    management_url: _ManagementUrl | None = None
     queue_type: Literal["quorum", "classic"] = "quorum"
     consumer_timeout: _UpToDay = timedelta(minutes=30)
     heartbeat: _UpToHour = timedelta(seconds=15)

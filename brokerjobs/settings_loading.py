@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 _PREFIX: Final = "BROKERJOBS_"
 # No settings: the place of the file, and what the tests and the demo alone read.
 _NO_SETTINGS: Final = (CONFIG_VARIABLE, f"{_PREFIX}TEST_", f"{_PREFIX}DEMO_")
-_SECRETS: Final = frozenset({"database_url", "broker_url", "coordinator.database_url", "coordinator.broker_url"})
+_SECRETS: Final = frozenset(
+    {"database_url", "broker_url", "broker.management_url", "coordinator.database_url", "coordinator.broker_url"}
+)
 _SHOWN: Final = 80
 
 

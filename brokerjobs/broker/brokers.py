@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import timedelta
 
+    from brokerjobs.broker.inspection import Inspection
     from brokerjobs.broker.protocol import Consumer, Delivery, Probe, Publisher, Unreadable
     from brokerjobs.broker.topology import Topology
 
@@ -59,6 +60,10 @@ class Broker(Protocol):
 
     async def message_count(self, queue: str) -> int | None:
         """Return how many messages are ready in `queue`, None if there is no such queue."""
+        ...
+
+    async def inspect(self, wanted: Topology) -> Inspection:
+        """Look for everything that `wanted` names, and make or change nothing."""
         ...
 
     async def product(self) -> str:

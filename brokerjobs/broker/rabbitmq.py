@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from brokerjobs.broker import consumer, publisher, removal, topology
+from brokerjobs.broker import consumer, inspection, publisher, removal, topology
 from brokerjobs.broker.connection import HEARTBEAT, linked
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ class RabbitMQ:
     async def message_count(self, queue: str) -> int | None:
         """Return how many messages are ready."""
         return await removal.message_count(self.url, queue)
+
+    async def inspect(self, wanted: topology.Topology) -> inspection.Inspection:
+        """Look for everything that it names."""
+        return await inspection.inspect(self.url, wanted)
 
     async def product(self) -> str:
         """Log in, and return the server's name and version."""

@@ -26,6 +26,7 @@ _COMMANDS: Final = {
     "coordinator": "Run the services of time and failure.",
     "submit": "Submit one job.",
     "jobs": "List jobs, show what became of one, cancel one.",
+    "doctor": "Say what is wrong with ledger, broker and processes.",
     "demo": "Watch jobs survive workers that are killed and paused.",
     "version": "Say which brokerjobs this is.",
 }

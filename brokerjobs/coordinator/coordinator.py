@@ -49,6 +49,11 @@ class Coordinator:
         self._candidates = [Candidate(service, owner) for service in services]
         self._denied = False
 
+    @property
+    def services(self) -> frozenset[str]:
+        """The services for whose lead this process stands."""
+        return frozenset(candidate.name for candidate in self._candidates)
+
     def hear(self, leaders: Sequence[Leader]) -> None:
         """Take in the answer to a heartbeat of this process: who leads which service, for how long yet."""
         by_service = {leader.service: leader for leader in leaders}
@@ -114,6 +119,12 @@ class Coordinator:
     async def _rest(self) -> None:
         if not any(candidate.active for candidate in self._candidates):
             await self._ledger.close()
+
+
+def service_names(*, removing: bool) -> frozenset[str]:
+    """The services that a coordinator runs, with or without the one that removes."""
+    names = {relay.NAME, reaper.NAME, scheduler.NAME, routes.NAME, partitions.NAME, reconcile.NAME}
+    return frozenset(names | {retention.NAME} if removing else names)
 
 
 def _services(

@@ -11,7 +11,7 @@ READER: Final = "brokerjobs_reader"
 
 ROLES: Final = (PRODUCER, WORKER, COORDINATOR, READER)
 
-EVERYBODY: Final = frozenset({"schema_version", "status", "status_v1", "find"})
+EVERYBODY: Final = frozenset({"schema_version", "status", "status_v1", "find", "doctor"})
 
 GRANTS: Final[dict[str, frozenset[str]]] = {
     PRODUCER: EVERYBODY | {"submit", "submit_v1", "cancel", "cancel_v1", "outbox_done", "results", "record", "list"},

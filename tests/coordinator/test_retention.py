@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from brokerjobs.coordinator.coordinator import Coordinator
+from brokerjobs.coordinator.coordinator import Coordinator, service_names
 from brokerjobs.coordinator.retention import NAME, Retention
 from brokerjobs.coordinator.routes import declaring
 from brokerjobs.coordinator.service import LED_ELSEWHERE
@@ -90,7 +90,7 @@ async def test_retention__drops_a_month_step_by_step(staged: Stage, caplog: pyte
 
 
 async def test_coordinator__runs_retention_unless_it_is_switched_off(staged: Stage, publisher: Publisher) -> None:
-    names: dict[bool, set[str]] = {}
+    names: dict[bool, frozenset[str]] = {}
     for on in (True, False):
         periods = QUICK if on else replace(QUICK, horizons=None)
         made = Coordinator(
@@ -100,6 +100,7 @@ async def test_coordinator__runs_retention_unless_it_is_switched_off(staged: Sta
             process=process(),
             periods=periods,
         )
-        names[on] = {candidate.name for candidate in made._candidates}
+        names[on] = made.services
 
     assert names[True] - names[False] == {NAME}
+    assert names == {on: service_names(removing=on) for on in names}

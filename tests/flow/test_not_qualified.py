@@ -75,7 +75,7 @@ async def waiting_for_placement(made: Flow, job: UUID) -> dict[str, Any]:
 
     async def waits() -> dict[str, Any] | None:
         record = await made.record(job)
-        return record if (record["waiting"] or {}).get("for") == "placement" else None
+        return record if record["waiting"] and record["waiting"]["for"] == "placement" else None
 
     return await eventually(waits)
 

@@ -141,8 +141,11 @@ class Look:
 
     def rows(self, query: LiteralString, *params: Any) -> list[dict[str, Any]]:
         """The rows that a query answers."""
-        with psycopg.connect(self.database.owner_url, row_factory=dict_row) as connection:
-            return connection.execute(query, params).fetchall()
+        with (
+            psycopg.connect(self.database.owner_url) as connection,
+            connection.cursor(row_factory=dict_row) as cursor,
+        ):
+            return cursor.execute(query, params).fetchall()
 
     def submit_hold(self, mark: Path, kind: str = "hold") -> str:
         """Submit, from SQL, a job that lasts until the mark is there, and wait until it has begun."""

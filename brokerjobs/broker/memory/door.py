@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import timedelta
 
+    from brokerjobs.broker.inspection import Inspection
     from brokerjobs.broker.protocol import Delivery, Probe, Unreadable
     from brokerjobs.broker.topology import Topology
 
@@ -62,6 +63,10 @@ class Memory:
     async def message_count(self, queue: str) -> int | None:
         """Return how many messages are ready."""
         return await setup.message_count(self.url, queue)
+
+    async def inspect(self, wanted: Topology) -> Inspection:
+        """Look for the queues that it names."""
+        return await setup.inspect(self.url, wanted)
 
     async def product(self) -> str:
         """Link, and say what it is."""

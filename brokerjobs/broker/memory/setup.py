@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from brokerjobs.broker.connection import HEARTBEAT
+from brokerjobs.broker.inspection import Found, Inspection, Standing
 from brokerjobs.broker.memory import words
 from brokerjobs.broker.memory.address import open_link
 from brokerjobs.broker.memory.links import answer
@@ -64,6 +65,25 @@ async def message_count(url: str, queue: str) -> int | None:
     async with linked(url) as link:
         answered = await answer(link, words.Count(queue=queue))
     return answered.count if isinstance(answered, words.Counted) else None
+
+
+async def inspect(url: str, topology: Topology) -> Inspection:
+    """Look for the queues of `topology`: exchanges come with them.  Errors as of `open_link`."""
+    found: list[Found] = []
+    async with linked(url) as link:
+        for queue in topology.queues():
+            counted = await answer(link, words.Count(queue=queue.name))
+            count = counted.count if isinstance(counted, words.Counted) else None
+            if count is None:
+                found.append(Found(queue.name, Standing.MISSING))
+                continue
+            match await answer(link, words.DeclareQueue(queue=queue)):
+                case words.Differs(name=name, argument=argument, existing=existing, wanted=asked):
+                    mismatch = TopologyMismatch(queue=name, argument=argument, existing=existing, wanted=asked)
+                    found.append(Found(queue.name, Standing.DIFFERS, mismatch, count))
+                case _:
+                    found.append(Found(queue.name, Standing.AS_WANTED, messages=count))
+    return Inspection("memory", tuple(found))
 
 
 async def check(url: str) -> None:

@@ -1,0 +1,86 @@
+"""Who is there, who leads, and what waits for somebody who is not."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from brokerjobs.cli.checkup.findings import fail, ok, several, warn
+from brokerjobs.cli.failures import ExitCode
+from brokerjobs.rules.durations import show_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from brokerjobs.broker.inspection import Inspection
+    from brokerjobs.cli.checkup.findings import Finding, Limits
+    from brokerjobs.ledger.inspection import LedgerLook
+
+_COORDINATOR: Final = "brokerjobs coordinator"
+_COUNTED: Final = 10_000  # as far as the ledger counts
+# Led for seconds at a time: without a leader of these no coordinator is there.  The others are led for up to an hour.
+_QUICK: Final = frozenset({"relay", "reaper", "scheduler"})
+
+
+def coordinators(ledger: LedgerLook, services: frozenset[str], limits: Limits) -> Iterator[Finding]:
+    """Is each service led, and by whom?  Without that no retry, schedule, deadline or expiry comes about."""
+    silent = limits.grace.total_seconds()
+    lost = {name for name in services if name not in ledger.services or ledger.services[name].seconds_left < -silent}
+    if lost >= _QUICK:
+        message = "no coordinator runs: nothing is rung, retried, expired or ended"
+        if ledger.outbox_messages or ledger.waiting:
+            yield fail("coordinator", f"{message}, and jobs wait for it", _COORDINATOR, ExitCode.UNREACHABLE)
+        else:
+            yield warn("coordinator", message, _COORDINATOR)
+        return
+    if lost:
+        message = f"services that nobody leads: {several(sorted(lost))}"
+        yield warn("coordinator", message, f"{_COORDINATOR} says in its log why it does not run one")
+    led = services - lost
+    holders = sorted({ledger.services[name].holder for name in led})
+    yield ok("coordinator", f"{len(led)} of {len(services)} services are led, by {several(holders)}")
+
+
+def outbox(ledger: LedgerLook, limits: Limits) -> Iterator[Finding]:
+    """Rings and dead letters that should have been published."""
+    age = timedelta(seconds=round(ledger.outbox_oldest_seconds or 0.0))
+    said = f"{_counted(ledger.outbox_messages)} messages wait to be published"
+    if ledger.outbox_messages and age > limits.outbox:
+        message = f"{said}, the oldest for {show_duration(age)}"
+        yield warn("outbox", message, f"is the broker up, does every route exist? The log of {_COORDINATOR} says it")
+    else:
+        yield ok("outbox", said)
+
+
+def waiting(ledger: LedgerLook) -> Iterator[Finding]:
+    """Jobs that wait for a delivery on a route that no living worker serves."""
+    served = {route for one in ledger.processes if one.role == "worker" for route in one.routes}
+    alone = {route: count for route, count in sorted(ledger.waiting.items()) if route not in served}
+    for route, count in alone.items():
+        message = f"{_counted(count)} jobs wait on {route}, which no worker serves"
+        yield warn("workers", message, "brokerjobs worker module:app, of the application that has the job type")
+    if not alone:
+        workers = sum(one.role == "worker" for one in ledger.processes)
+        yield ok("workers", f"{workers} are there; {_counted(sum(ledger.waiting.values()))} jobs wait for a delivery")
+
+
+def quarantine(ledger: LedgerLook, broker: Inspection | None) -> Iterator[Finding]:
+    """Messages that were not ours to run, in the last day, and those that lie at the broker."""
+    next_ = "read them at the broker (rabbitmqadmin get queue=…); the ledger's table `quarantine` has who and why"
+    reasons = [f"{reason} ({count})" for reason, count in sorted(ledger.quarantined.items(), key=lambda one: -one[1])]
+    if reasons:
+        count = sum(ledger.quarantined.values())
+        yield warn("quarantine", f"{_counted(count)} messages in the last day: {several(reasons)}", next_)
+    lying = {
+        one.name: one.messages
+        for one in (broker.found if broker else ())
+        if one.messages and one.name.endswith(".quarantine")
+    }
+    for name, messages in lying.items():
+        yield warn("quarantine", f"{messages} messages lie in {name}", next_)
+    if not reasons and not lying:
+        yield ok("quarantine", "nothing")
+
+
+def _counted(count: int) -> str:
+    return f"{count} or more" if count >= _COUNTED else str(count)
