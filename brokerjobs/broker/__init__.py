@@ -5,6 +5,8 @@
                                                                              ▼
                                                          {ns}.quarantine          {ns}.dead ◀── publisher (failed jobs)
 
+`brokers` chooses between RabbitMQ and the broker of `memory`, which does the same in one process, by the URL.
+
 A delivery is a doorbell, never the truth: losing, repeating, reordering, forging or delaying one costs time, never a
 job and never a second accepted result.
 """

@@ -34,8 +34,8 @@ def demo(
     """Watch jobs survive workers that are killed and paused; about twenty seconds, and nothing is left behind.
 
     PostgreSQL and RabbitMQ are private servers on free loopback ports, or those that BROKERJOBS_DEMO_DATABASE_URL and
-    BROKERJOBS_DEMO_BROKER_URL name.  Two workers make thumbnails and a report; both are killed, one is paused, and
-    the records of what happened are shown.
+    BROKERJOBS_DEMO_BROKER_URL name; where RabbitMQ cannot be had, a broker in memory takes its place.  Two workers
+    make thumbnails and a report; both are killed, one is paused, and the records of what happened are shown.
     """
     if missing := [name for name in _NEEDED if importlib.util.find_spec(name) is None]:
         message = f"the demo needs {', '.join(missing)}, which is not installed: pip install 'brokerjobs[demo]'"

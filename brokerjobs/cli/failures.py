@@ -118,6 +118,7 @@ _HINTS: Final[tuple[tuple[type[Exception], str], ...]] = (
     (errors.JobNotFound, "brokerjobs jobs list"),
     (errors.UnknownJobType, "brokerjobs setup module:app"),
     (errors.KeyInFlight, "submit again"),
+    (errors.ExpiredRecord, "submit it with another key, if it is to run again"),
     (errors.LedgerUnavailable, f"pg_isready tells whether PostgreSQL answers; {_DATABASE_URL} says where it should be"),
     (
         errors.BrokerUnavailable,
@@ -205,6 +206,10 @@ def _hint(error: Exception, code: ExitCode, message: str) -> str:
             return f"psql with the same URL shows whether user and password are right; {_DATABASE_URL} has them"
         case errors.LedgerUnavailable() if _NO_DATABASE.search(message):
             return f"createdb makes a database; {_DATABASE_URL} names it"
+        case errors.BrokerUnavailable() if "memory://" in message:
+            return f"python -m brokerjobs.broker.memory SOCKET serves one; {_BROKER_URL} may name a RabbitMQ instead"
+        case errors.PermissionDenied() if "memory://" in message:
+            return f"the socket is its user's alone; {_BROKER_URL} names it"
         case errors.PermissionDenied() if "database" in message or "ledger" in message:
             return "brokerjobs setup --grant producer=LOGIN, with the login that owns the ledger"
         case _:
