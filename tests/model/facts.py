@@ -115,7 +115,7 @@ class Bounds:
     cancel: bool = False
     deadline: bool = False
     drain: bool = True
-    invalid: bool = False
+    other_ends: bool = False  # a handler may also say that its job is invalid, or its outcome unknown
     delays: bool = True
     loses_messages: bool = True
     hangs: bool = True

@@ -159,13 +159,13 @@ AS_WRITTEN: Final = (
 AS_BUILT: Final = (
     Run("F1", "the core", Bounds(faults=1)),
     Run("F2", "with cancels", Bounds(faults=1, attempts=2, cancel=True)),
-    Run("F3", "with cancels and deadlines", Bounds(faults=0, cancel=True, deadline=True, invalid=True)),
+    Run("F3", "with cancels and deadlines", Bounds(faults=0, cancel=True, deadline=True, other_ends=True)),
     Run("F5", "effects, cancels, deadlines", Bounds(faults=0, attempts=2, effect=True, cancel=True, deadline=True)),
     Run("F6", "effects and decisions", Bounds(faults=0, attempts=2, effect=True, decisions=1)),
     Run("F7", "replays", Bounds(faults=1, attempts=2, allowed=1, decisions=1, replay=True, drain=False)),
     Run("F8", "ack on claim", Bounds(faults=1, attempts=2), Protocol(ack_on_claim=True)),
     Run("F9", "transactions that fence", Bounds(faults=0, transaction="fences")),
-    Run("F10", "no reconcile", Bounds(faults=1, reconcile=False, loses_messages=False, hangs=False)),
+    Run("F10", "no reconcile", Bounds(faults=1, attempts=2, reconcile=False, loses_messages=False, hangs=False)),
     Run("F12", "not repeatable", Bounds(faults=1, attempts=2, once=True)),
     Run(
         "F13",

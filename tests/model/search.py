@@ -127,6 +127,17 @@ class Search(Generic[State]):
         dead = good.find(0)
         self.found.stuck = None if dead < 0 else self.trace(dead)
 
+    def path(self, state: State) -> list[tuple[Step, State]]:
+        """The steps that lead to a state, each with the state after it."""
+        number = self._known[state]
+        path: list[tuple[Step, State]] = []
+        parent, step = self._parents[number]
+        while step is not None:
+            path.append((step, self.states[number]))
+            number = parent
+            parent, step = self._parents[number]
+        return path[::-1]
+
     def trace(self, number: int) -> list[Step]:
         """The steps that lead to a state."""
         steps: list[Step] = []

@@ -121,7 +121,8 @@ class Workers:
         for outcome, may in (
             ("completed", done),
             ("temporary", True),
-            ("invalid", bounds.invalid),
+            ("invalid", bounds.other_ends),
+            ("unknown", bounds.other_ends),
             ("released", bounds.drain),
         ):
             if may:
