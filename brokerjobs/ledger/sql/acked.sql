@@ -6,7 +6,7 @@ create or replace function acked(
   p_margins double precision[], p_round_trips double precision[])
 returns void
 language plpgsql volatile security definer set search_path = brokerjobs, pg_temp
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 begin
   perform set_config('synchronous_commit', 'off', true);
   with free as materialized (

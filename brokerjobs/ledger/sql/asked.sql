@@ -2,7 +2,7 @@
 -- reported (with the stored verdict) | not_reported | locked (ask again) | unknown.
 create or replace function asked(p_job uuid, p_attempt uuid, p_fencing_number bigint)
 returns table (verdict text, reported_as text, report_verdict text, reason text, late boolean, state text)
-language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set enable_seqscan = off as $$
+language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
   s job_state;

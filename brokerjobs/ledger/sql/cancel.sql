@@ -2,7 +2,7 @@
 -- | refused (it has finished, `state` says how) | unknown_job.
 create or replace function cancel(p_job uuid, p_by text, p_reason text)
 returns table (verdict text, state text)
-language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set enable_seqscan = off set lock_timeout = '2s' as $$
+language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set jit = off set enable_seqscan = off set lock_timeout = '2s' as $$
 #variable_conflict use_column
 declare
   s job_state;

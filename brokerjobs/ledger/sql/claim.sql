@@ -14,7 +14,7 @@ returns table (
   repeatable boolean, checked boolean, type text, payload text,
   key text, submitted_by text, tags jsonb, deadline timestamptz, traceparent text)
 language plpgsql volatile security definer set search_path = brokerjobs, pg_temp
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
 declare
   s job_state;

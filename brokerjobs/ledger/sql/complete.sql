@@ -5,7 +5,7 @@ create or replace function complete(
   p_started_at timestamptz[], p_renewals integer[], p_margins double precision[], p_round_trips double precision[])
 returns table (job_id uuid, attempt_id uuid, verdict text, reason text, late boolean, state text, until timestamptz)
 language plpgsql volatile security definer set search_path = brokerjobs, pg_temp
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
 declare
   s job_state;

@@ -3,7 +3,7 @@
 create or replace function complete_v1(
   p_job uuid, p_attempt uuid, p_fencing_number bigint, p_result jsonb, p_observed_at timestamptz default null)
 returns boolean
-language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set enable_seqscan = off set lock_timeout = '2s' as $$
+language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set jit = off set enable_seqscan = off set lock_timeout = '2s' as $$
 declare
   s job_state := hold_place_or_raise(p_job, p_attempt, p_fencing_number, false);
   t timestamptz := clock();

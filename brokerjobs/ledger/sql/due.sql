@@ -1,7 +1,7 @@
 -- The scheduler's step: ends the waiting of jobs that are due, and queued jobs whose deadline passed; at most p_limit.
 create or replace function due(p_limit integer)
 returns table (job_id uuid, state text)
-language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set enable_seqscan = off as $$
+language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
   v_id uuid;

@@ -2,7 +2,7 @@
 -- (after a gap, for one lease of their own) are left out by the search: they would fill every batch and keep others back.
 create or replace function expire(p_by text, p_limit integer)
 returns table (job_id uuid, attempt_id uuid, state text, until timestamptz)
-language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set enable_seqscan = off as $$
+language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
   v_id uuid;

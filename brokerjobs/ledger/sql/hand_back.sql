@@ -2,7 +2,7 @@
 -- Answers the number of rings; a busy job is rung too (a ring too many costs a message, never a job), and since nothing was
 -- locked the event claims no state of the job.
 create or replace function hand_back(p_worker_name text, p_jobs uuid[]) returns integer
-language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set enable_seqscan = off as $$
+language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set jit = off set enable_seqscan = off as $$
 declare
   v_rung integer;
 begin

@@ -3,7 +3,7 @@
 -- One statement for the whole batch: an update of job_state costs five times as much if it is made row by row (measured).
 create or replace function outbox_done(p_tickets uuid[]) returns void
 language sql volatile security definer set search_path = brokerjobs, pg_temp
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
   with held as (
     select o.ticket from unnest(p_tickets) g (ticket) join outbox o on o.ticket = g.ticket for update of o skip locked),
   gone as (

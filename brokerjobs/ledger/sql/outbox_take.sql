@@ -3,7 +3,7 @@
 -- scan, or the oldest row still here. A transaction id, never a sequence: rows that commit late are not passed.
 create or replace function outbox_take(p_from xid8, p_limit integer)
 returns table (kind text, ticket uuid, job_id uuid, namespace text, type text, route text, traceparent text, body text, mark xid8)
-language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set enable_seqscan = off as $$
+language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
   o outbox;

@@ -3,7 +3,7 @@
 -- Older code rejects probes, too: by that they have come back.
 create or replace function quarantine(p_worker_name text, p_route text, p_reason text, p_ticket uuid, p_job uuid, p_digest text)
 returns void
-language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set enable_seqscan = off as $$
+language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set jit = off set enable_seqscan = off as $$
 declare
   t timestamptz;
 begin

@@ -7,7 +7,7 @@
 create or replace function reconcile(
   p_by text, p_tickets uuid[], p_after uuid, p_rows integer, p_limit integer, p_lost interval, p_hand_back interval)
 returns table (kind text, ticket uuid, route text, namespace text, rung integer, tickets uuid[], last uuid)
-language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set enable_seqscan = off as $$
+language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
   t timestamptz := clock();

@@ -5,7 +5,7 @@ create or replace function renew(
   p_jobs uuid[], p_attempts uuid[], p_fencing_numbers bigint[], p_started_at timestamptz[])
 returns table (job_id uuid, attempt_id uuid, verdict text, lease_seconds double precision)
 language plpgsql volatile security definer set search_path = brokerjobs, pg_temp
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
 declare
   s job_state;

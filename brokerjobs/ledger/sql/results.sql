@@ -2,7 +2,7 @@
 -- A job that the ledger does not know has no row.
 create or replace function results(p_jobs uuid[])
 returns table (job_id uuid, state text, waiting text, result text, failure_class text, reason text, attempts jsonb)
-language sql stable security definer set search_path = brokerjobs, pg_temp set enable_seqscan = off as $$
+language sql stable security definer set search_path = brokerjobs, pg_temp set jit = off set enable_seqscan = off as $$
   select s.job_id, s.state, s.waiting, (select a.result::text from attempt a where a.id = s.accepted_attempt_id),
       s.failure_class,
       case s.state when 'failed' then s.failure_reason when 'cancelled' then s.cancel ->> 'reason'

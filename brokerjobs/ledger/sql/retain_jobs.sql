@@ -6,7 +6,7 @@
 create or replace function retain_jobs(p_succeeded interval, p_ended interval, p_limit integer)
 returns table (jobs integer, attempts integer)
 language plpgsql volatile security definer set search_path = brokerjobs, pg_temp
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
   t timestamptz := clock();
   v_jobs uuid[];

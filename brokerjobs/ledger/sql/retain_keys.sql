@@ -1,7 +1,7 @@
 -- Forgets idempotency keys whose job's record was removed p_keys ago, at most p_limit; answers how many. From then on the
 -- key may be used again.
 create or replace function retain_keys(p_keys interval, p_limit integer) returns integer
-language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set enable_seqscan = off as $$
+language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set jit = off set enable_seqscan = off as $$
 declare
   t timestamptz := clock();
   v_gone integer := 0;

@@ -3,7 +3,7 @@
 create or replace function start(
   p_jobs uuid[], p_attempts uuid[], p_fencing_numbers bigint[], p_observed_at timestamptz[])
 returns table (job_id uuid, attempt_id uuid, verdict text)
-language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set enable_seqscan = off as $$
+language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
   s job_state;

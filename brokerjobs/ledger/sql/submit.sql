@@ -9,7 +9,7 @@ create or replace function submit(
   p_not_before timestamptz[], p_deadlines timestamptz[], p_traceparents text[], p_fingerprint text,
   p_observed_at timestamptz, p_announced boolean, p_not_before_in interval[] default null, p_deadlines_in interval[] default null)
 returns table (id uuid, verdict text, job_id uuid, ticket uuid, route text, detail jsonb)
-language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set lock_timeout = '2s' set enable_seqscan = off as $$
+language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set lock_timeout = '2s' set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
   y job_type;
