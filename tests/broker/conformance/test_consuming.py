@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 
-from brokerjobs.broker import names
+from brokerjobs.broker import codec, names
 from brokerjobs.broker.brokers import broker_at
 from brokerjobs.broker.protocol import PublishOutcome
 from brokerjobs.broker.topology import Topology
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from brokerjobs.broker.brokers import Broker
-    from brokerjobs.broker.protocol import Consumer, Delivery, Publisher
+    from brokerjobs.broker.protocol import Consumer, Delivery, Probe, Publisher
     from brokerjobs.broker.topology import QueueType
     from tests.broker.conformance.conftest import InboxFactory
 
@@ -129,6 +129,27 @@ async def test_message__that_is_no_doorbell_is_handed_out_as_unreadable(
     assert unreadable.tag == 2
 
 
+async def test_probe__is_handed_out_apart_from_deliveries_and_settled_like_them(
+    broker: Broker, namespace: str, route: str, publisher: Publisher, inbox: InboxFactory
+) -> None:
+    probe = codec.probe(ticket=uuid4(), namespace=namespace, route=route)
+    deliveries: list[Delivery] = []
+    probes: asyncio.Queue[Probe] = asyncio.Queue()
+    consumer = broker.consumer({route: 1}, deliveries.append, print, on_probe=probes.put_nowait)
+    async with running(consumer):
+        await publisher.publish([probe, ring(route)])
+        returned = await probes.get()
+        assert (returned.ticket, returned.route, deliveries) == (probe.message_id, route, [])
+        assert consumer.ack([returned]) == []
+
+        async def is_delivered() -> bool:
+            return bool(deliveries)
+
+        await eventually(is_delivered)
+    (again,) = await (await inbox(route)).has(1)
+    assert again.redelivered, "the probe did not come again"
+
+
 async def test_message__by_another_road_is_unreadable(
     broker: Broker, route: str, publisher: Publisher, inbox: InboxFactory
 ) -> None:
@@ -162,8 +183,10 @@ async def test_route__that_is_not_there_yet_is_waited_for(
         return missing in caplog.text
 
     await eventually(is_said)
+    assert received.consumer.missing == {missing}
     await broker.declare(Topology(routes=frozenset({missing})))
     await received.consumes(there, missing)
+    assert received.consumer.missing == frozenset()
     await publisher.publish([ring(missing)])
     await received.has(2)
 
