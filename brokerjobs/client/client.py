@@ -68,9 +68,9 @@ class Client:
 
         `within` is the caller's open transaction (a psycopg AsyncConnection, a SQLAlchemy AsyncSession or
         AsyncConnection, or an asyncpg Connection): the job then exists when the caller commits.  Raises
-        SubmissionRefused (UnknownJobType, InvalidPayload, PayloadTooLarge, IdempotencyConflict, KeyInFlight), after
-        which the caller's transaction lives on, and LedgerUnavailable, after which the job may exist: submit again
-        with the same `key`.
+        SubmissionRefused (UnknownJobType, InvalidPayload, PayloadTooLarge, IdempotencyConflict, KeyInFlight,
+        ExpiredRecord), after which the caller's transaction lives on, and LedgerUnavailable, after which the job may
+        exist: submit again with the same `key`.
         """
         submission = Submission(payload, key=key, tags=tags or {}, not_before=not_before, deadline=deadline)
         opened = self._opened()

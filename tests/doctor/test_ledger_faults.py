@@ -69,6 +69,7 @@ def test_schema__of_another_release_fails(patient: Patient, change: str, says: s
 
     (found,) = [one for one in diagnosis.findings if one.level is Level.FAIL]
     assert (found.check, found.next) == ("schema", next_)
+    assert f"`{next_}`" not in found.message  # said once
     assert says in found.message
     assert exit_code(diagnosis.findings) == ExitCode.SCHEMA
 
@@ -147,6 +148,15 @@ def test_coordinator__that_is_not_there_is_told_and_fails_once_jobs_wait(patient
 
     assert "and jobs wait for it" in found.message
     assert (found.next, found.code) == ("brokerjobs coordinator", ExitCode.UNREACHABLE)
+
+
+def test_coordinator__that_ended_just_now_is_missed_at_once_if_nobody_else_is_there(patient: Patient) -> None:
+    patient.sql("update brokerjobs.service set until = clock_timestamp() - interval '1 second'")
+    assert patient.examine().bad() == []  # another may be taking over
+
+    patient.sql("update brokerjobs.worker set state = 'stopped'")
+
+    assert "no coordinator runs" in patient.examine().only("coordinator", "warn").message
 
 
 def test_service__that_nobody_leads_is_named(patient: Patient) -> None:

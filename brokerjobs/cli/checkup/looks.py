@@ -56,7 +56,8 @@ class Looks:
             return look()
         except Exception as error:  # noqa: BLE001  # a doctor tells what is wrong, whatever it is
             complaint = failures.complaint_of(error, "brokerjobs doctor")
-            message = complaint.message.replace("\n", "; ")
+            # What to run is said once.
+            message = complaint.message.replace("\n", "; ").removesuffix(f"; run `{complaint.hint}`")
             next_ = _GRANT if check == _SCHEMA and complaint.code is ExitCode.PERMISSION else complaint.hint
             if required:
                 self.trouble.append(fail(check, message, next_, complaint.code))

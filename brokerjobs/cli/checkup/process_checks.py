@@ -24,7 +24,8 @@ _QUICK: Final = frozenset({"relay", "reaper", "scheduler"})
 
 def coordinators(ledger: LedgerLook, services: frozenset[str], limits: Limits) -> Iterator[Finding]:
     """Is each service led, and by whom?  Without that no retry, schedule, deadline or expiry comes about."""
-    silent = limits.grace.total_seconds()
+    # Where nobody is there at all, nobody can be about to take over.
+    silent = limits.grace.total_seconds() if ledger.processes else 0.0
     lost = {name for name in services if name not in ledger.services or ledger.services[name].seconds_left < -silent}
     if lost >= _QUICK:
         message = "no coordinator runs: nothing is rung, retried, expired or ended"
