@@ -20,7 +20,7 @@ from brokerjobs.effects.transaction import Place
 from brokerjobs.ledger import calls, inquiries, services
 from brokerjobs.ledger.database import ConnectOptions, LedgerConnection
 from tests.broker.inbox import Inbox
-from tests.flow.producing import Charge, Receipt
+from tests.flow.producing import Charge, Receipt, answered
 from tests.waiting import eventually_sync
 
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ class Storefront:
         route = route_name(self.app.namespace, self.charge.terms.queue)
         now = datetime.now(UTC)
         request = calls.ClaimRequest(job_id, uuid7(), route, uuid7(), redelivered=False, delivered_at=now)
-        (claimed,) = self.street.as_worker(calls.claim(process, self.app.namespace, [self.charge.name], [request]))
+        claim = calls.claim(process, self.app.namespace, [self.charge.name], [request])
+        claimed = answered(lambda: self.street.as_worker(claim))
         assert claimed.verdict == "granted", claimed
         holding = calls.Holding(job_id, claimed.attempt_id, claimed.fencing_number)
         return Place(holding, self.charge.encode_result)
@@ -121,7 +122,8 @@ class Storefront:
         """Reports a result by the plain call."""
         body = self.charge.encode_result(receipt).decode()
         now = datetime.now(UTC)
-        (reported,) = self.street.as_worker(calls.complete([calls.Report(place.holding, body, now, now)]))
+        report = calls.Report(place.holding, body, now, now)
+        reported = answered(lambda: self.street.as_worker(calls.complete([report])))
         assert reported.verdict == "accepted", reported
 
     def lose(self, place: Place) -> None:

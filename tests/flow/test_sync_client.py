@@ -164,6 +164,8 @@ def test_wrong_login__is_said_at_once(shop: Storefront) -> None:
 PROGRAM = """
 import sys
 from brokerjobs import App
+from brokerjobs.client import behind_thread
+behind_thread.LEAVE_SECONDS = 20  # on a busy machine
 from tests.flow.producing import Charge, Receipt
 app = App(sys.argv[1])
 charge = app.job_type("payment.charge", Charge, Receipt, repeatable=True, queue="payments")
@@ -175,6 +177,8 @@ print(client.submit(charge, Charge()).id)
 OUT_OF_FILES = """
 import os, sys
 from brokerjobs import App
+from brokerjobs.client import behind_thread
+behind_thread.LEAVE_SECONDS = 20  # on a busy machine
 from tests.flow.producing import Charge, Receipt
 app = App(sys.argv[1])
 charge = app.job_type("payment.charge", Charge, Receipt, repeatable=True, queue="payments")
