@@ -33,7 +33,10 @@ DELIVERY_LIMIT = 3
 
 @pytest.fixture
 def decoder_that_is_not_total(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame_decoder, "_save", lambda _: None)
+    def saves_nothing(_: bytes) -> None:
+        """As of a frame that nothing can stand for."""
+
+    monkeypatch.setattr(frame_decoder, "_save", saves_nothing)
 
 
 def undecodable(route: str) -> raw.RawMessage:
