@@ -52,8 +52,8 @@ async def test_case_25_a_retry_whose_ring_is_refused_is_never_lost(
         job = await made.submit(work, 7)
         await made.ring(job.id)
         await asyncio.wait_for(began.wait(), 20)
-        await _ctl(node, "set_policy", "--apply-to", "queues", namespace, f"^{route_name(namespace, 'default')}$", FULL)
         watching = asyncio.create_task(_standings(database, job.id))
+        await _ctl(node, "set_policy", "--apply-to", "queues", namespace, f"^{route_name(namespace, 'default')}$", FULL)
         may_fail.set()
 
         async def was_refused() -> bool:
