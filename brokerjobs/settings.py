@@ -90,6 +90,7 @@ class WorkerSettings(_Group):
     heartbeat: _Wait = timedelta(seconds=10)
     coordinator: bool = True
     name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    clock_skew: _Wait = timedelta(seconds=1)
     alive_file: Path | None = None
 
     @property

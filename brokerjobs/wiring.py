@@ -81,6 +81,7 @@ def worker_of(app: App, settings: Settings, publisher: Publisher) -> Worker:
         broker_heartbeat=settings.broker.heartbeat,
         consumer_timeout=settings.broker.consumer_timeout,
         hand_back=settings.broker.hand_back_after,
+        clock_skew=settings.worker.clock_skew,
         alive_file=settings.worker.alive_file,
     )
     if not settings.worker.coordinator:
@@ -115,6 +116,7 @@ def coordinator_options(settings: Settings, name: str | None = None) -> Options:
         name=name,
         heartbeat=settings.worker.heartbeat,
         periods=periods(settings),
+        clock_skew=settings.worker.clock_skew,
         alive_file=settings.worker.alive_file,
     )
 

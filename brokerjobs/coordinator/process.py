@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import socket
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,7 @@ from brokerjobs.coordinator.service import Periods
 from brokerjobs.errors import LedgerUnavailable, PermissionDenied
 from brokerjobs.ledger import schema, services
 from brokerjobs.ledger.calls import ProcessIdentity
+from brokerjobs.ledger.clock_watch import ClockWatch
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions
 from brokerjobs.ledger.services import Heartbeat
 
@@ -57,6 +59,8 @@ class Options:
     """The name in the ledger, by default host and process id."""
     heartbeat: timedelta = timedelta(seconds=10)
     periods: Periods = field(default_factory=Periods)
+    clock_skew: timedelta = timedelta(seconds=1)
+    """How far this host's clock may be from the ledger's before that is said."""
     alive_file: Path | None = None
     """Touched whenever the ledger has answered a heartbeat."""
 
@@ -84,7 +88,7 @@ async def serve(options: Options, stop: asyncio.Event) -> None:
     broker = options.broker
     rings = broker_at(broker.url).publisher(time_limit=broker.publish_timeout, heartbeat=broker.heartbeat)
     process = _identity(options.name)
-    pulse = Pulse(options.ledger, process, options.heartbeat, AliveFile(options.alive_file))
+    pulse = Pulse(options, process)
     coordinator = Coordinator(
         ledger=options.ledger,
         publisher=rings,
@@ -141,13 +145,12 @@ def _identity(name: str | None) -> ProcessIdentity:
 class Pulse:
     """The heartbeats of a coordinator process, over a connection of their own."""
 
-    def __init__(
-        self, ledger: ConnectOptions, process: ProcessIdentity, period: timedelta, alive: AliveFile | None = None
-    ) -> None:
-        self._ledger = AsyncLedgerConnection(ledger)
-        self._alive = alive or AliveFile(None)
+    def __init__(self, options: Options, process: ProcessIdentity) -> None:
+        self._ledger = AsyncLedgerConnection(options.ledger)
+        self._alive = AliveFile(options.alive_file)
+        self._clock = ClockWatch(options.clock_skew)
         self._process = process
-        self._period_seconds = period.total_seconds()
+        self._period_seconds = options.heartbeat.total_seconds()
         self._began = False
 
     async def check_schema(self) -> None:
@@ -181,8 +184,10 @@ class Pulse:
             routes=(),
             state=state,
             observed_at=datetime.now(UTC),
-            detail={},
+            detail={"clock_skew_seconds": self._clock.skew_seconds},
         )
-        leaders = await self._ledger.fetch(services.heartbeat(beat))
+        asked = time.monotonic()
+        rows = await self._ledger.fetch(services.heartbeat(beat))
+        self._clock.look(beat.observed_at, time.monotonic() - asked, rows[0].at)
         self._began = True
-        return leaders
+        return services.leaders(rows)

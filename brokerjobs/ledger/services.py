@@ -162,11 +162,30 @@ class Heartbeat:
     detail: dict[str, Any]
 
 
-def heartbeat(beat: Heartbeat) -> Query[Leader]:
-    """Keeps a process in the list of the living; answers the leaders of the services."""
+@dataclass(frozen=True, slots=True)
+class Beaten:
+    """A row of the answer to a heartbeat: one leader, or none if no service ever had one, and the ledger's clock."""
+
+    service: str | None
+    holder: UUID | None
+    seconds_left: float | None
+    at: datetime
+
+
+def leaders(rows: Sequence[Beaten]) -> list[Leader]:
+    """The leaders that a heartbeat was answered with."""
+    return [
+        Leader(row.service, row.holder, row.seconds_left)
+        for row in rows
+        if row.service is not None and row.holder is not None and row.seconds_left is not None
+    ]
+
+
+def heartbeat(beat: Heartbeat) -> Query[Beaten]:
+    """Keeps a process in the list of the living; answers the `leaders` of the services, and the ledger's clock."""
     process = beat.process
     return Query(
-        "select * from brokerjobs.heartbeat(%s, %s, %s, %s, %s, %s, %s::text[], %s::text[], %s, %s, %s::jsonb)",
+        "select * from brokerjobs.beat(%s, %s, %s, %s, %s, %s, %s::text[], %s::text[], %s, %s, %s::jsonb)",
         [
             process.id,
             beat.role,
@@ -180,7 +199,7 @@ def heartbeat(beat: Heartbeat) -> Query[Leader]:
             beat.observed_at,
             json.dumps(beat.detail),
         ],
-        Leader,
+        Beaten,
     )
 
 

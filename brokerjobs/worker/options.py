@@ -34,6 +34,7 @@ class WorkerOptions:
     """The broker's own: attempts that may run longer than half of it are acknowledged when they are claimed."""
     hand_back: timedelta = timedelta(minutes=5)
     """How long a delivery waits for a free slot before it is given back."""
+    clock_skew: timedelta = timedelta(seconds=1)
     alive_file: Path | None = None
     """Touched whenever the ledger has answered a heartbeat while the event loop went on."""
 

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import enum
 import logging
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,7 @@ from brokerjobs.broker.codec import READS
 from brokerjobs.broker.names import route_name
 from brokerjobs.errors import ConfigurationError, LedgerUnavailable
 from brokerjobs.ledger import schema, services
+from brokerjobs.ledger.clock_watch import ClockWatch
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions, LedgerConnection
 from brokerjobs.ledger.lending import Lending
 from brokerjobs.rules.leases import check_renewal
@@ -65,6 +67,7 @@ class Worker:
         self._hurry = asyncio.Event()
         self._running: dict[Attempt, asyncio.Task[None]] = {}
         self._released = 0
+        self._clock = ClockWatch(options.clock_skew)
         self._registered = False
         self._wire()
 
@@ -242,6 +245,7 @@ class Worker:
             "unclaimed": self.unclaimed,
             "oldest_unclaimed_seconds": self._oldest_unclaimed(loop_silent_seconds),
             "loop_silent_seconds": round(loop_silent_seconds, 3),
+            "clock_skew_seconds": self._clock.skew_seconds,
             "heartbeat_seconds": self._options.heartbeat.total_seconds(),
             # A job that one of these models has refused is not offered to it again.
             "models": {name: job_type.fingerprint for name, job_type in self._duty.types.items()},
@@ -259,9 +263,11 @@ class Worker:
             datetime.now(UTC),
             detail,
         )
-        leaders = connection.fetch(services.heartbeat(beat))
+        asked = time.monotonic()
+        rows = connection.fetch(services.heartbeat(beat))
+        self._clock.look(beat.observed_at, time.monotonic() - asked, rows[0].at)
         if self._services is not None:
-            asyncio.run_coroutine_threadsafe(_told(self._services, leaders), self._keeper.loop)
+            asyncio.run_coroutine_threadsafe(_told(self._services, services.leaders(rows)), self._keeper.loop)
 
     def _oldest_unclaimed(self, loop_silent_seconds: float) -> float | None:
         """The age of the oldest unclaimed delivery; a blocked event loop may have left one unread for as long."""

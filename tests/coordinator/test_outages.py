@@ -15,7 +15,7 @@ import pytest
 
 from brokerjobs.broker.publisher import Publisher
 from brokerjobs.coordinator.coordinator import Coordinator
-from brokerjobs.coordinator.process import Pulse
+from brokerjobs.coordinator.process import BrokerOptions, Options, Pulse
 from brokerjobs.coordinator.routes import declaring
 from brokerjobs.ledger.database import ConnectOptions
 from tests.coordinator.stage import PERIODS, Stage, arrived, process, rung, stage
@@ -51,7 +51,8 @@ async def coordinating(
         process=me,
         periods=PERIODS,
     )
-    pulse = Pulse(ledger, me, timedelta(milliseconds=200))
+    told = Options(ledger=ledger, broker=BrokerOptions(url=staged.broker_url), heartbeat=timedelta(milliseconds=200))
+    pulse = Pulse(told, me)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(services.run()), group.create_task(pulse.run(services))]
         try:

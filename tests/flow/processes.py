@@ -74,8 +74,13 @@ class Stage:
     once: JobType[list[str], str]
 
     @contextmanager
-    def worker(self, name: str = "worker-a", *, kill_at: str = "", **settings: str) -> Generator[WorkerProcess]:
-        """Starts a worker with settings by their variables; whatever is left of it is killed at the end."""
+    def worker(
+        self, name: str = "worker-a", *, kill_at: str = "", clock_seconds: float = 0.0, **settings: str
+    ) -> Generator[WorkerProcess]:
+        """Starts a worker with settings by their variables; whatever is left of it is killed at the end.
+
+        `clock_seconds`: how far its clock is ahead of this machine's.
+        """
         given = {
             "DATABASE_URL": self.made.options.database_url,
             "BROKER_URL": self.made.options.broker_url,
@@ -87,13 +92,18 @@ class Stage:
             "TEST_NAMESPACE": self.made.app.namespace,
             "TEST_MARKS": str(self.marks),
             "TEST_KILL_AT": kill_at,
+            "TEST_CLOCK_SECONDS": str(clock_seconds or ""),
         } | settings
         environment = {**os.environ, **{f"BROKERJOBS_{key}": value for key, value in given.items() if value}}
         log = self.marks / f"{name}.log"
         with log.open("ab") as file:
             process = WorkerProcess(
                 subprocess.Popen(
-                    [sys.executable, "-m", "tests.flow.scripted"], cwd=ROOT, env=environment, stdout=file, stderr=file
+                    [sys.executable, "-m", "tests.flow.skewed" if clock_seconds else "tests.flow.scripted"],
+                    cwd=ROOT,
+                    env=environment,
+                    stdout=file,
+                    stderr=file,
                 ),
                 log,
             )

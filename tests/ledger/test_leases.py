@@ -254,7 +254,8 @@ def test_heartbeat__answers_who_leads_and_for_how_long(ticking: Ledger) -> None:
     ticking.clock.advance(5, ticking=False)
     second = ticking.worker.fetch(services.heartbeat(beat))
 
-    assert [(leader.service, leader.holder, leader.seconds_left) for leader in first] == [
+    assert [row.at for row in first] == [ticking.clock.now - timedelta(seconds=5)]
+    assert [(leader.service, leader.holder, leader.seconds_left) for leader in services.leaders(first)] == [
         ("reaper", ticking.coordinator.process.id, 3)
     ]
     assert second[0].seconds_left == -2  # nobody leads now
