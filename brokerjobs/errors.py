@@ -283,7 +283,10 @@ class AttemptError:
     ended_at: datetime | None
 
 
-@_says("the ledger has no job {job_id}; it was never submitted there, or its transaction was rolled back")
+@_says(
+    "the ledger has no job {job_id}; it was never submitted there, its transaction was rolled back, or retention has "
+    "removed it since it ended"
+)
 class JobNotFound(BrokerjobsError):
     """The ledger has no such job (any more)."""
 
