@@ -15,6 +15,7 @@ from brokerjobs.broker.publisher import Publisher
 from brokerjobs.errors import PermissionDenied
 from tests.broker import raw
 from tests.broker.inbox import ring, rings
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.broker.conftest import InboxFactory
@@ -74,6 +75,24 @@ async def test_consumer__without_the_right_ends_at_once(node: RabbitMQNode, node
 
     with pytest.raises(PermissionDenied, match=f"may not read '{node_route}'"):
         await consumer.run()
+
+
+async def test_consumer__that_may_not_read_any_more_does_not_say_that_the_route_is_missing(
+    node: RabbitMQNode, node_route: str, inbox: InboxFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else its coordinator would declare again what is there."""
+    url = login(node, NOTHING, NOTHING, rf"^{node_route}$")
+    received = await inbox(node_route, url=url)
+    await received.consumes(node_route)
+    node.ctl("set_permissions", "-p", "/", str(URL(url).user), NOTHING, NOTHING, NOTHING)
+    await raw.delete(node.url, node_route)
+    await topology.declare(node.url, topology.Topology(routes=frozenset({node_route})))
+
+    async def is_refused() -> bool:
+        return "ACCESS_REFUSED" in caplog.text
+
+    await eventually(is_refused, 30)
+    assert received.consumer.missing == frozenset()
 
 
 async def test_declare__needs_rights_on_its_own_namespace_only(node: RabbitMQNode, namespace: str) -> None:

@@ -57,7 +57,7 @@ async def lose_rings(made: Flow, jobs: Iterable[UUID]) -> None:
     await losing.close()
 
 
-async def all_succeeded(made: Flow, jobs: Iterable[UUID], within_seconds: float = 60.0) -> None:
+async def all_succeeded(made: Flow, jobs: Iterable[UUID], within_seconds: float = 40.0) -> None:
     wanted = list(jobs)
 
     async def have() -> bool:
@@ -118,7 +118,7 @@ async def test_broker__that_is_replaced_by_an_empty_one_costs_no_job(
             await holds(broker_url, route_name(namespace, "default"), 960)
             await empty(broker_url, namespace)
             go.set()
-            await all_succeeded(made, jobs, 50)
+            await all_succeeded(made, jobs)
     rung = await count(database, "select count(*) from brokerjobs.event where kind = 'rung_again'")
     # All but those that it held, and at most what it holds once more.
     assert 940 <= rung <= 1040
@@ -154,7 +154,7 @@ async def test_lost_doorbells__are_found_behind_a_standing_backlog_and_a_consume
                 feeding = group.create_task(keep_waiting())
                 worker = made.worker(concurrency=2, deliveries=4, heartbeat=HEARTBEAT)
                 async with made.working(worker):
-                    await all_succeeded(made, [*lost, *first], 50)
+                    await all_succeeded(made, [*lost, *first])
                     assert await raw.messages_in(broker_url, route) > 0
                     assert len(held) == 10
                     backlogged = False
@@ -171,10 +171,9 @@ async def test_stopped_worker__has_its_prefetch_run_by_others_and_its_duplicates
     database: Database, namespace: str, broker_url: str, tmp_path: Path
 ) -> None:
     """The broker does not miss it for an hour: nothing but the ledger finds these jobs."""
-    settings = {"BROKER__HEARTBEAT": "1h", "WORKER__CONCURRENCY": "1", "WORKER__PREFETCH": "9"}
     async with stage(database, namespace, broker_url, tmp_path) as on:
         jobs = await on.made.submit_many(on.repeatable, [["line:ran", "touch:began", "wait:go"]] * 9)
-        with on.worker("worker-a", **settings) as paused:
+        with on.worker("worker-a", BROKER__HEARTBEAT="1h", WORKER__CONCURRENCY="1", WORKER__PREFETCH="9") as paused:
             async with coordinating(on.made, **QUICK):
                 await on.marked("began")
 
@@ -186,7 +185,7 @@ async def test_stopped_worker__has_its_prefetch_run_by_others_and_its_duplicates
                 paused.signal(signal.SIGSTOP)
                 on.mark("go")
                 with on.worker("worker-b"):
-                    await all_succeeded(on.made, jobs, 50)
+                    await all_succeeded(on.made, jobs)
                     paused.signal(signal.SIGCONT)
 
                     async def answered() -> bool:
