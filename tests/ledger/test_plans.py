@@ -155,7 +155,7 @@ def test_plans__find_what_is_due_without_looking_at_what_is_not(explained: tuple
 def test_functions__that_forbid_plans_do_not_compile_them(ledger: Ledger) -> None:
     """A forbidden node that cannot be avoided costs 10^10 before PostgreSQL 18: to the planner that is worth half a
     second of the just-in-time compiler, at every call (measured: 0.7 s instead of 3 ms)."""
-    settings = dict(
+    settings: dict[str, list[str]] = dict(
         ledger.owner.execute(
             "select proname, proconfig from pg_proc where pronamespace = 'brokerjobs'::regnamespace"
             " and array_to_string(proconfig, ' ') like '%%enable_%%'"

@@ -215,9 +215,5 @@ def test_default_file__has_every_key_with_its_default() -> None:
 
 
 def _keys_of(settings: Settings) -> list[tuple[str, str]]:
-    inner = [
-        (f"{group}.{name}", name)
-        for group in GROUPS
-        for name in getattr(settings, group).model_fields_set
-    ]
+    inner = [(f"{group}.{name}", name) for group in GROUPS for name in getattr(settings, group).model_fields_set]
     return inner + [("", name) for name in settings.model_fields_set if name not in GROUPS]

@@ -17,7 +17,7 @@ async def _serve(path: Path) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with serving(MemoryBroker(), path) as url:
-        sys.stderr.write(f"serving {url} for demo, tests and simulation: messages are in the memory of this process alone\n")
+        sys.stderr.write(f"serving {url} for demo, tests and simulation: messages are in this process's memory alone\n")
         await stop.wait()
 
 
