@@ -160,11 +160,17 @@ async def test_case_01__told_the_truth_the_worker_acknowledges_when_it_claims(
                     return last - first > timedelta(seconds=8)
 
                 await eventually(has_run_longer_than_the_timeout, 40)
+                short = [await on.made.submit(on.repeatable, [f"line:short{n}"]) for n in range(3)]
+                besides = [await on.made.reached(job.id, "succeeded", 20) for job in short]
                 on.mark("go")
                 record = await on.made.reached(long.id, "succeeded", 20)
                 assert await worker.drain() == 0
         closed = broker.log_text()
     assert "delivery acknowledgement on channel" not in closed
+    assert "connecting again" not in worker.said, "the channel stays open"
+    assert "ack_lost" not in worker.said
+    deliveries = [attempt["delivery"]["redelivered"] for one in (record, *besides) for attempt in one["attempts"]]
+    assert deliveries == [False] * 4
     assert len(record["attempts"]) == 1
     assert "duplicate_delivery" not in [event["kind"] for event in record["events"]]
     assert on.lines("long") == ["1"]
