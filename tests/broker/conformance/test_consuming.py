@@ -65,6 +65,21 @@ async def test_prefetch__holds_for_each_route(
     await received.has(12)
 
 
+async def test_consumers__of_one_route_share_what_comes(route: str, publisher: Publisher, inbox: InboxFactory) -> None:
+    both = [await inbox(route), await inbox(route)]
+    for one in both:
+        await one.consumes(route)
+    messages = rings(route, 10)
+    await publisher.publish(messages)
+
+    async def all_have_come() -> bool:
+        return sum(len(one.deliveries) for one in both) == 10
+
+    await eventually(all_have_come)
+    assert [len(one.deliveries) for one in both] == [5, 5]
+    assert {delivery.ticket for one in both for delivery in one.deliveries} == {one.message_id for one in messages}
+
+
 @pytest.mark.parametrize("queue_type", ["quorum", "classic"])
 async def test_ack__with_holes_settles_only_what_it_is_given(
     broker: Broker, namespace: str, publisher: Publisher, inbox: InboxFactory, queue_type: QueueType
