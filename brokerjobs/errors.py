@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 E = TypeVar("E", bound="BrokerjobsError")
+_LAST_SHOWN: Final = 300  # characters of what an attempt said: the whole is in `attempts`
 _UNSAID: Final = {"path": "top level", "reason": "no reason given"}  # how "" reads in a message
 
 
@@ -293,7 +294,7 @@ class JobNotFound(BrokerjobsError):
     job_id: UUID | str
 
 
-@_says("job {job_id} failed ({failure_class}): {reason}")
+@_says("job {job_id} failed ({failure_class}): {reason}{self.last_said}")
 class JobFailed(BrokerjobsError):
     """The job ended `failed`: its class, the reason, and every attempt with its error."""
 
@@ -301,6 +302,15 @@ class JobFailed(BrokerjobsError):
     failure_class: str
     reason: str
     attempts: tuple[AttemptError, ...] = ()
+
+    @property
+    def last_said(self) -> str:
+        """What the last attempt said, where the reason is not that already."""
+        last = self.attempts[-1] if self.attempts else None
+        if last is None or not last.message or last.message in self.reason:
+            return ""
+        said = f"{last.error_type}: {last.message}"
+        return f"; the last attempt: {said[:_LAST_SHOWN]}{'…' if len(said) > _LAST_SHOWN else ''}"
 
 
 @_says("job {job_id} was cancelled: {reason}")

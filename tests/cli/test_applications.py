@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
     from tests.cli.command import Command
 
+_TWICE = """
+jobs.job_type('x', int, int, repeatable=True)
+jobs.job_type('x', str, int, repeatable=False, queue='q')
+""".lstrip()
 MISTAKES = {
     "missing dependency": (
         "import nowhere_to_be_found\n",
@@ -26,6 +30,11 @@ MISTAKES = {
         "from brokerjobs import App\njobs = App('ns')\n@jobs.job('x')\nasync def x(n: int) -> int: return n\n",
         "repeatable= is missing",
         3,
+    ),
+    "twice with other terms": (
+        "from brokerjobs import App\njobs = App('ns')\n" + _TWICE,
+        "job type 'x' is declared twice in this app, with other terms:\n    repeatable: True, then False\n    queue: 'de",
+        4,
     ),
     "deep in a library": ("import json\njson.loads('{')\n", "JSONDecodeError", 2),
 }

@@ -93,6 +93,30 @@ def test_worker__that_handles_nothing_is_exit_code_3(ready: Command, database: D
     ready("worker", "bare:jobs", "--database-url", database.worker_url).fails(3, "has a handler here")
 
 
+def test_worker__that_would_renew_too_seldom_is_exit_code_3(ready: Command, database: Database, shop: str) -> None:
+    env = {"BROKERJOBS_DATABASE_URL": database.worker_url, "BROKERJOBS_WORKER__RENEWAL": "16s"}
+
+    ready.process("worker", shop, env=env).fails(
+        3,
+        "worker.renewal = 16s is over half of the lease 30s of job type 'add'",
+        "set it to at most 15s, or leave it out",
+    )
+
+
+def test_worker__whose_terms_differ_from_the_registered_ones_says_which(
+    ready: Command, database: Database, shop: str, folder: Path
+) -> None:
+    file = folder / "shop.py"
+    file.write_text(file.read_text().replace('"add", repeatable=True', '"add", repeatable=False'))
+    env = {"BROKERJOBS_DATABASE_URL": database.worker_url}
+
+    with ready.running("worker", shop, "--no-coordinator", said="is up for", env=env) as worker:
+        assert worker.terminated() == 0, worker.log()
+    said = "job type 'add' has other terms in the ledger: {'repeatable': True} there, {'repeatable': False} here"
+    assert said in worker.log()
+    assert "`brokerjobs setup module:app` changes them" in worker.log()
+
+
 def test_log_level__decides_what_is_said(ready: Command, database: Database, shop: str) -> None:
     args = ("worker", shop, "--no-coordinator", "--database-url", database.worker_url)
     with ready.running(*args, said="is up") as worker:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import inspect
 import pickle
 from datetime import UTC, datetime, timedelta
@@ -93,9 +94,20 @@ def test_errors__messages_say_what_where_and_what_to_do() -> None:
     assert texts["UnknownJobType"].endswith("`brokerjobs setup module:app` or start a worker that has it")
     assert texts["IdempotencyConflict"].startswith("key 'k' was first used by 'a' for job 00000000-0000-0000-0000-00")
     assert texts["JobCancelled"].endswith("was cancelled: no reason given")
+    assert "5 of 5 attempts used; the last attempt: OSError: no route" in texts["JobFailed"]
     assert "READ COMMITTED" in texts["WrongIsolation"]
     assert "--recreate q" in texts["TopologyMismatch"]
     assert texts["ConfigurationError"] == "wrong:\n  a\n  b"
+
+
+def test_job_failed__says_the_last_error_once_and_in_short() -> None:
+    def failed(reason: str, message: str) -> str:
+        last = dataclasses.replace(LOST, error_type="ValueError", message=message)
+        return str(errors.JobFailed(job_id=JOB, failure_class="x", reason=reason, attempts=(LOST, last)))
+
+    assert failed("no order 7", "no order 7").endswith("failed (x): no order 7")
+    assert failed("used up", "x" * 5000).endswith(f"used up; the last attempt: ValueError: {'x' * 288}…")
+    assert failed("used up", "").endswith("used up")
 
 
 def test_errors__evidence_is_checked() -> None:
