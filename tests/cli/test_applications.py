@@ -33,7 +33,7 @@ MISTAKES = {
     ),
     "twice with other terms": (
         "from brokerjobs import App\njobs = App('ns')\n" + _TWICE,
-        "job type 'x' is declared twice in this app, with other terms:\n    repeatable: True, then False\n    queue: 'de",
+        "job type 'x' is declared twice in this app, with other terms:\n    repeatable: True, then False\n    queue: '",
         4,
     ),
     "deep in a library": ("import json\njson.loads('{')\n", "JSONDecodeError", 2),
