@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 import typer.main
 
+from brokerjobs import errors
 from brokerjobs.broker import codec, names
 from brokerjobs.broker.topology import Topology
 from brokerjobs.cli.failures import ExitCode
@@ -215,6 +216,18 @@ def test_command_line_page__has_every_json_schema() -> None:
     said = {name for source in sources for name in re.findall(r"[\"'](brokerjobs\.\w+/\d+)[\"']", source.read_text())}
 
     assert set(codes("command-line.md", "## JSON")) == said
+
+
+def test_errors_page__has_every_error_once() -> None:
+    kinds = [
+        kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.BrokerjobsError)
+    ]
+    public = {kind.__name__ for kind in kinds if not kind.__name__.startswith("_")}
+    text = (REFERENCE / "errors.md").read_text()
+
+    listed = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
+    assert sorted(listed) == sorted(public - {"BrokerjobsError", "HandlerSignal"})
+    assert all(f"`{name}`" in text for name in public)
 
 
 def test_messages_page__shows_a_doorbell_as_it_is() -> None:
