@@ -16,12 +16,13 @@ from tests.model.traces import CALLS, SELECTIONS, TIMES, Selection, traces
 if TYPE_CHECKING:
     from tests.ledger.ledger_driver import Ledger
 
+pytestmark = pytest.mark.timeout(300)  # bounded by the number of traces; the machine may be busy
+
 _SQL = Path(brokerjobs.ledger.__file__).parent / "sql"
 _AS_BUILT = Protocol()
 BY_NAME = {selection.name: selection for selection in SELECTIONS}
 
 
-@pytest.mark.timeout(300)  # bounded by the number of traces; the machine may be busy
 @pytest.mark.parametrize("selection", SELECTIONS, ids=lambda selection: selection.name)
 def test_replay__agrees_with_the_model_after_every_action(ledger: Ledger, selection: Selection) -> None:
     tree, _ = traces(selection, _AS_BUILT)
@@ -54,7 +55,6 @@ CHANGES_OF_SQL = [
 ]
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("function", "right", "wrong", "name"), CHANGES_OF_SQL)
 def test_replay__sees_a_change_of_the_sql_alone(
     ledger: Ledger, function: str, right: str, wrong: str, name: str
@@ -80,7 +80,6 @@ CHANGES_OF_MODEL = [
 ]
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("protocol", "name"), CHANGES_OF_MODEL)
 def test_replay__sees_a_change_of_the_model_alone(ledger: Ledger, protocol: Protocol, name: str) -> None:
     with pytest.raises(Disagreement, match="the model and the ledger disagree after"):

@@ -6,6 +6,8 @@ import pytest
 
 from tests.model.runs import AS_BUILT, AS_WRITTEN, Run
 
+pytestmark = pytest.mark.timeout(300)  # bounded by the number of states; the machine may be busy
+
 _MOST_STATES = 200_000
 
 
@@ -17,7 +19,6 @@ def test_runs__find_what_was_wrong_as_written(run: Run) -> None:
     assert found.complete
 
 
-@pytest.mark.timeout(300)  # bounded by the number of states; the machine may be busy
 @pytest.mark.parametrize("run", AS_BUILT, ids=lambda run: run.name)
 def test_runs__find_nothing_as_built(run: Run) -> None:
     found = run.search(_MOST_STATES)

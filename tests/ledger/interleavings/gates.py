@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from tests.ledger.ledger_caller import Caller
+
 _CLOCK: Final = """
 create or replace function brokerjobs.clock() returns timestamptz language plpgsql volatile set lock_timeout = 0 as $$
 declare
@@ -39,6 +41,14 @@ begin
   return (select at from brokerjobs.test_clock);
 end $$
 """
+
+
+# The process that does something for a connection just now: a pooler may give each transaction another one.
+_SERVES: Final = "pg_stat_activity where application_name = %s and state = 'active'"
+
+
+def _name(caller: Caller) -> str | None:
+    return caller.connection.info.parameter_status("application_name")
 
 
 class Gates:
@@ -73,15 +83,20 @@ class Gates:
         """Shuts a door once its session has gone through."""
         self._keeper.execute("select pg_advisory_lock(%s, %s)", [pid, door])
 
-    def held_up_by(self, pid: int) -> set[int]:
-        """Whom a session waits for just now, the keeper of the doors included; nobody if it runs or is idle."""
-        row = self._keeper.execute("select pg_blocking_pids(%s)", [pid]).fetchone()
-        assert row is not None
-        return set(row[0])
+    def held_up_by(self, caller: Caller) -> set[int]:
+        """Whom a caller waits for just now, the keeper of the doors included; nobody if it runs or is idle."""
+        query = "select pg_blocking_pids(pid) from " + _SERVES
+        row = self._keeper.execute(query, [_name(caller)]).fetchone()
+        return set(row[0]) if row else set()
 
-    def let_go(self, pid: int) -> None:
-        """Cancels what a session waits for, so that its thread comes back."""
-        self._keeper.execute("select pg_cancel_backend(%s)", [pid])
+    def doing(self, pid: int) -> str:
+        """What the server says that a session does."""
+        query = "select state, wait_event_type, wait_event, query from pg_stat_activity where pid = %s"
+        return str(self._keeper.execute(query, [pid]).fetchone())
+
+    def let_go(self, caller: Caller) -> None:
+        """Cancels what a caller waits for, so that its thread comes back."""
+        self._keeper.execute("select pg_cancel_backend(pid) from " + _SERVES, [_name(caller)])
 
     def _pid(self) -> int:
         row = self._keeper.execute("select pg_backend_pid()").fetchone()

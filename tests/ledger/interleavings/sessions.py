@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # What a program says when it could do nothing: another session holds what it needs, and it asks again once that ended.
 BUSY: Final = "busy, asks again later"
 # A step takes milliseconds; a machine that is busy with other things may take its time.
-_PATIENCE_SECONDS: Final = 60.0
+_PATIENCE_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 0.0005
 
 
@@ -116,9 +116,11 @@ class Session:
             try:
                 word = self._running.result(timeout=_LOOK_SECONDS)
             except TimeoutError:
-                holders = gates.held_up_by(self.hand.pid) if self.hand.pid else set[int]()
+                holders = gates.held_up_by(self.hand.caller)
                 if not holders:
-                    assert time.monotonic() < end, f"{self.name} neither goes on nor waits"
+                    assert time.monotonic() < end, (
+                        f"{self.name} neither goes on nor waits: {gates.doing(self.hand.pid)}"
+                    )
                     continue
                 at_door = gates.keeper_pid in holders
                 if at_door or self.status is not Status.BLOCKED:
@@ -138,7 +140,7 @@ class Session:
     def abandon(self) -> None:
         """Brings its thread and its connection back, whatever it is in."""
         if self._running is not None:
-            self.hand.gates.let_go(self.hand.pid)
+            self.hand.gates.let_go(self.hand.caller)
             self._running.exception(timeout=_PATIENCE_SECONDS)
         self.thread.submit(self.steps.close).result(timeout=_PATIENCE_SECONDS)
         if self.in_transaction:

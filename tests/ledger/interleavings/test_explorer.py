@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.ledger.interleavings import grounds
 from tests.ledger.interleavings.explorer import Explorer, Part, Triple
 from tests.ledger.interleavings.flaws import FLAWS, planted
@@ -15,6 +17,8 @@ from tests.ledger.interleavings.triples import TRIPLES
 
 if TYPE_CHECKING:
     from tests.ledger.interleavings.scenes import Stage
+
+pytestmark = pytest.mark.timeout(300)  # bounded by the number of orders; the machine may be busy
 
 THREE_REPORTS = TRIPLES["complete, fail, release of one attempt"]
 

@@ -17,10 +17,11 @@ from tests.ledger.interleavings.triples import TRIPLES
 if TYPE_CHECKING:
     from tests.ledger.interleavings.scenes import Stage
 
+pytestmark = pytest.mark.timeout(300)  # bounded by the number of orders; the machine may be busy
+
 _log = logging.getLogger(__name__)
 
 
-@pytest.mark.timeout(300)  # bounded by the number of orders; the machine may be busy
 @pytest.mark.parametrize("flaw", FLAWS, ids=lambda flaw: flaw.name)
 def test_flaws__are_caught(stage: Stage, flaw: Flaw) -> None:
     with planted(stage, flaw):
