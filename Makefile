@@ -5,10 +5,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 ready := .venv/ready
 
-.PHONY: help setup demo test check pytest bench lock clean
+.PHONY: help setup demo test check pytest test-containers bench lock clean
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(ready) ## create .venv with everything that is needed to run, test and check
 
@@ -28,6 +28,9 @@ test: check pytest ## everything that has to hold before a commit
 pytest: $(ready) ## the tests alone (ARGS=… goes to pytest)
 	$(BIN)/python -m brokerjobs.servers
 	$(BIN)/pytest $(ARGS)
+
+test-containers: $(ready) ## all tests on RabbitMQ 4.0 and PostgreSQL 17 in containers, and docker-compose.yml (needs Docker)
+	$(BIN)/pytest --servers=containers $(ARGS)
 
 check: $(ready) ## lint, formatting, types and layers
 	$(BIN)/ruff check .

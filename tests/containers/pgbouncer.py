@@ -91,12 +91,15 @@ class PgBouncer:
         self.port = processes.free_port()
 
     @classmethod
-    def start(cls, folder: Path, admin_url: str, mode: str = "pooled") -> Self:
-        """Start one for the server of this administrator; raises ConfigurationError if it does not start."""
+    def start(cls, folder: Path, admin_url: str, mode: str = "pooled", more: str = "") -> Self:
+        """Start one for the server of this administrator, with `more` lines of pgbouncer.ini.
+
+        Raises ConfigurationError if it does not start.
+        """
         bouncer = cls(folder, admin_url)
         folder.mkdir()
         account = processes.unprivileged_account()
-        bouncer._write(account, MODES[mode])
+        bouncer._write(account, MODES[mode] + more)
         path = program()
         assert path is not None, INSTALL
         process = processes.ServerProcess(

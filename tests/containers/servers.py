@@ -5,6 +5,7 @@ Ports are chosen here, not by Docker, which gives a container another one when i
 
 from __future__ import annotations
 
+import os
 import secrets
 import subprocess
 import time
@@ -12,6 +13,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import psycopg
+
+# Before testcontainers reads them: ports are looked for where they are published, and the guard below takes the place
+# of its own container that removes others.
+os.environ.setdefault("TESTCONTAINERS_CONNECTION_MODE", "docker_host")
+os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
 from testcontainers.core.container import DockerContainer
 
 from brokerjobs.errors import ConfigurationError

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from brokerjobs.errors import LedgerUnavailable
 from brokerjobs.ledger import schema, services
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions, LedgerConnection
 from tests.containers import pgbouncer
@@ -74,6 +75,24 @@ def test_setup__makes_a_ledger_and_grants_through_it(blank_database: Database, b
     connection = LedgerConnection(ConnectOptions(made.worker_url))
     assert connection.fetch(services.schema_version())[0].schema_version == schema.code_version()
     connection.close()
+
+
+def test_fetch__that_gets_no_session_in_time_is_told_so_and_may_be_asked_again(
+    database: Database, postgres: Server, server_folder: Path, bouncer: PgBouncer
+) -> None:
+    """Handlers' transactions hold all that this login has."""
+    scarce = "default_pool_size = 1\nmin_pool_size = 0\nquery_wait_timeout = 1\n"
+    with PgBouncer.start(server_folder / "pgbouncer-scarce", postgres.url, more=scarce) as front:
+        made = front.before(database)
+        connection = LedgerConnection(ConnectOptions(made.worker_url))
+        assert len(connection.fetch(services.schema_version())) == 1
+        with psycopg.connect(made.worker_url, prepare_threshold=None) as handler:
+            handler.execute("select 1")
+            with pytest.raises(LedgerUnavailable, match=r"query_wait_timeout.*may be made again"):
+                connection.fetch(services.schema_version())
+
+        assert len(connection.fetch(services.schema_version())) == 1
+        connection.close()
 
 
 @pytest.mark.timeout(120)
