@@ -146,7 +146,7 @@ class Explorer:
             while not play.story.broken and play.enabled():
                 place = play.place()
                 if place in self._seen:
-                    play.story.broken += broken_invariants(scene, in_between=True)
+                    play.story.broken += broken_invariants(scene)
                     return play.story if play.story.broken else None
                 self._seen.add(place)
                 self._go_on(play, place, switches)

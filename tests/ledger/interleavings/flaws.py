@@ -274,6 +274,12 @@ FLAWS: Final = (
         ),
     ),
     Flaw(
+        "a job whose ring was never marked is not looked for",
+        "reconcile, relay whose message is lost, claim that dies",
+        "a job comes to its end",
+        (("reconcile", "coalesce(s.rung_at, '-infinity') as rung_at", "s.rung_at"),),
+    ),
+    Flaw(
         "an attempt id is granted twice",
         "claim asked again, claim and release, late complete",
         "no call fails",

@@ -34,6 +34,11 @@ def queued(ledger: Ledger) -> Scene:
     return Scene(ledger, ledger.submit())
 
 
+def queued_and_lossy(ledger: Ledger) -> Scene:
+    """The same, and the broker will lose the doorbell."""
+    return replace(queued(ledger), loses_rings=True)
+
+
 def running(ledger: Ledger) -> Scene:
     """An attempt runs; its type is repeatable."""
     return _claimed(ledger, "work")

@@ -39,6 +39,14 @@ class Call:
     repeats: bool = False  # asked again with the same ids it must answer the same
 
 
+def reconciled(caller: Caller) -> int:
+    """Rings again what was lost before the probes that came back; answers how many."""
+    rows = caller.sql(
+        "select rung from brokerjobs.reconcile('tester', '{}', null, 100, 100, '10 minutes', '0') where kind = 'walk'"
+    )
+    return int(rows[0][0])
+
+
 def answered(hand: Hand, ask: Ask) -> tuple[str, Any]:
     """One word, and the whole answer. What `fence_v1` and `complete_v1` raise to end the transaction are words too."""
     try:
@@ -54,8 +62,11 @@ def answered(hand: Hand, ask: Ask) -> tuple[str, Any]:
     return word, answer
 
 
-def asking(hand: Hand, call: Call, *, in_one_step: bool = False) -> Steps:
-    """Makes a call in a transaction of its own; others may come before its decision, and before its COMMIT."""
+def asking(hand: Hand, call: Call, *, in_one_step: bool = False, dies: bool = False) -> Steps:
+    """Makes a call in a transaction of its own; others may come before its decision, and before its COMMIT.
+
+    `dies`: the connection is lost before its COMMIT takes effect.
+    """
     while True:
         hand.begin(*call.stops)
         word, answer = answered(hand, call.ask)
@@ -65,6 +76,9 @@ def asking(hand: Hand, call: Call, *, in_one_step: bool = False) -> Steps:
         yield NO_ANSWER[word]
     if not in_one_step:
         yield f"{call.name}: {word}, not yet committed"
+    if dies:
+        hand.rollback()
+        return f"{call.name}: the connection is lost"
     hand.commit()
     hand.tell(Told(hand.who, call.name, word, answer, call.ask if call.repeats else None))
     return f"{call.name}: {word}" if in_one_step else f"{call.name}: commits"
@@ -87,11 +101,11 @@ def claiming(attempt: UUID) -> Call:
     return Call("claim", lambda caller, scene: caller.claim(scene.job, attempt), repeats=True)
 
 
-def claims() -> Program:
+def claims(*, dies: bool = False) -> Program:
     """A worker claims the job for a redelivery, with an attempt of its own."""
 
     def program(hand: Hand) -> Steps:
-        return (yield from asking(hand, claiming(uuid7())))
+        return (yield from asking(hand, claiming(uuid7()), dies=dies))
 
     return program
 
@@ -137,4 +151,5 @@ EXPIRE: Final = Call("expire", lambda c, s: "gave up" if s.job in c.expire() els
 SEARCH_AND_EXPIRE: Final = replace(EXPIRE, stops=(2, 3))
 DUE: Final = Call("due", lambda c, s: c.due().get(s.job, "passed over"), stops=(2,))
 SEARCH_AND_DUE: Final = replace(DUE, stops=(1, 2))
+RECONCILE: Final = Call("reconcile", lambda c, _: f"rings {reconciled(c)}", stops=())
 HAND_BACK: Final = Call("hand_back", lambda c, s: c.hand_back(s.job))

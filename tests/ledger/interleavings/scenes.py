@@ -76,6 +76,7 @@ with k as (delete from brokerjobs.idempotency_key where true),
   a as (delete from brokerjobs.attempt where true), e as (delete from brokerjobs.event where true),
   o as (delete from brokerjobs.outbox where true), r as (delete from brokerjobs.review where true),
   l as (delete from brokerjobs.late_report where true), s as (delete from brokerjobs.job_state where true),
+  q as (delete from brokerjobs.probe where true),
   n as (delete from notes.ring where true), w as (delete from notes.overwritten where true),
   p as (delete from notes.payment where true)
 delete from brokerjobs.job where true
@@ -92,6 +93,7 @@ select (select array_agg(array[
   (select array_agg(r.closed_as order by r.closed_as) from brokerjobs.review r),
   (select array_agg(l.reported_as order by l.reported_as) from brokerjobs.late_report l),
   (select array_agg(p.kind order by p.kind) from notes.payment p),
+  (select array_agg((q.settled_at is null)::text order by q.made_at) from brokerjobs.probe q),
   (select array_agg((k.record_gone_at is null)::text order by k.job_id) from brokerjobs.idempotency_key k)
 """
 # Functions that wait for a row wait longer here than a busy machine may need; test_waiters.py has their real time.
@@ -126,6 +128,7 @@ class Scene:
     others: list[UUID] = field(default_factory=list[Any])
     other_holdings: list[Holding] = field(default_factory=list[Any])
     deadline: datetime | None = None
+    loses_rings: bool = False  # the broker loses them, and probes find out
     pays: bool = False  # the handler of the attempt in hand completes it in a transaction of its own
     broker: list[UUID] = field(default_factory=list[Any])  # jobs whose doorbell is published and not acknowledged
     told: list[Told] = field(default_factory=list[Told])
@@ -167,6 +170,15 @@ class Scene:
         """Whether the ledger still has its record: retention may remove it."""
         query = "select exists (select from brokerjobs.job_state where job_id = %s)"
         return self.ledger.rows.scalar(query, [self.job], of=bool)
+
+    def probe_returns(self) -> None:
+        """A while later a probe goes through the queue and comes back; it says what was lost before it was made."""
+        now, route = self.ledger.clock.advance(1), self.ledger.place.route()
+        self.ledger.owner.execute(
+            "insert into brokerjobs.probe (ticket, route, made_at, sent_at, returned_at) values"
+            " (gen_random_uuid(), %(route)s, %(now)s, %(now)s, %(now)s)",
+            {"route": route, "now": now},
+        )
 
     def relay(self) -> None:
         """One relay's whole round: what the outbox holds is published and forgotten."""

@@ -20,6 +20,7 @@ from tests.ledger.interleavings.programs import (
     FAIL,
     FAIL_UNSAFE,
     HAND_BACK,
+    RECONCILE,
     RELEASE,
     RENEW,
     SEARCH_AND_DUE,
@@ -30,7 +31,7 @@ from tests.ledger.interleavings.programs import (
     claims_and_releases,
     does,
 )
-from tests.ledger.interleavings.user_programs import deadline_passes, lease_runs_out, pays, relays, replays
+from tests.ledger.interleavings.user_programs import deadline_passes, lease_runs_out, pays, probes, relays, replays
 
 _CLAIMER: Final = Part("another worker", "worker", claims())
 _REAPER: Final = Part("reaper", "coordinator", does(EXPIRE, in_one_step=True))
@@ -183,6 +184,15 @@ TRIPLES: Final = {
             "hand_back, claim, relay",
             grounds.queued,
             (Part("worker drains", "worker", does(HAND_BACK)), _CLAIMER, _RELAY),
+        ),
+        Triple(
+            "reconcile, relay whose message is lost, claim that dies",
+            grounds.queued_and_lossy,
+            (
+                Part("coordinator", "coordinator", probes(RECONCILE)),
+                Part("relay", "coordinator", relays(in_two_steps=True)),
+                Part("worker that dies", "worker", claims(dies=True)),
+            ),
         ),
         Triple(
             "relay, relay that dies, claim and release",

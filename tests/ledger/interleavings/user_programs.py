@@ -44,21 +44,37 @@ def _then(hand: Hand, word: str, calls: tuple[Call, ...]) -> Steps:
     return word
 
 
-def relays(*, dies: bool = False) -> Program:
-    """A relay takes what waits in the outbox, publishes it and marks it; or it dies before it marks."""
+def probes(call: Call) -> Program:
+    """A probe comes back; then the coordinator looks for what was lost."""
+
+    def program(hand: Hand) -> Steps:
+        hand.scene.probe_returns()
+        return (yield from _then(hand, "a probe comes back", (call,)))
+
+    return program
+
+
+def relays(*, dies: bool = False, in_two_steps: bool = False) -> Program:
+    """A relay takes what waits in the outbox, publishes it and marks it; or it dies before it marks.
+
+    `in_two_steps`: nobody comes between its taking and its publishing, nor into its mark.
+    """
 
     def program(hand: Hand) -> Steps:
         hand.begin()
         messages, _ = hand.caller.outbox_take()
-        yield f"takes {len(messages)}, not yet committed"
+        if not in_two_steps:
+            yield f"takes {len(messages)}, not yet committed"
         hand.commit()
-        hand.scene.broker += [m.job_id for m in messages if m.kind == "doorbell" and m.job_id is not None]
+        if not hand.scene.loses_rings:
+            hand.scene.broker += [m.job_id for m in messages if m.kind == "doorbell" and m.job_id is not None]
         if dies:
             return "publishes, and dies"
-        yield "publishes"
-        hand.begin(1)
+        yield f"publishes {len(messages)}"
+        hand.begin(*(() if in_two_steps else (1,)))
         hand.caller.outbox_done(*(m.ticket for m in messages if m.ticket is not None))
-        yield "marks, not yet committed"
+        if not in_two_steps:
+            yield "marks, not yet committed"
         hand.commit()
         return "commits its marks"
 
