@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from tests.coordinator.stage import Stage
 
 SECONDS = 8.0
-# One of the copies leads: relay every 50 ms, reaper, scheduler and routes every second; three heartbeats in 10 s.
+# One of the copies leads: relay every 50 ms, reaper, scheduler and routes every second, the others seldom; three
+# heartbeats in 10 s.
 WANTED = 20 + 3 + 0.3
 
 
