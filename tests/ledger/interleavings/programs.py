@@ -101,11 +101,11 @@ def claiming(attempt: UUID) -> Call:
     return Call("claim", lambda caller, scene: caller.claim(scene.job, attempt), repeats=True)
 
 
-def claims(*, dies: bool = False) -> Program:
+def claims(*, dies: bool = False, in_one_step: bool = False) -> Program:
     """A worker claims the job for a redelivery, with an attempt of its own."""
 
     def program(hand: Hand) -> Steps:
-        return (yield from asking(hand, claiming(uuid7()), dies=dies))
+        return (yield from asking(hand, claiming(uuid7()), dies=dies, in_one_step=in_one_step))
 
     return program
 
@@ -152,4 +152,4 @@ SEARCH_AND_EXPIRE: Final = replace(EXPIRE, stops=(2, 3))
 DUE: Final = Call("due", lambda c, s: c.due().get(s.job, "passed over"), stops=(2,))
 SEARCH_AND_DUE: Final = replace(DUE, stops=(1, 2))
 RECONCILE: Final = Call("reconcile", lambda c, _: f"rings {reconciled(c)}", stops=())
-HAND_BACK: Final = Call("hand_back", lambda c, s: c.hand_back(s.job))
+HAND_BACK: Final = Call("hand_back", lambda c, s: c.hand_back(s.job), stops=())

@@ -86,7 +86,11 @@ TRIPLES: Final = {
         Triple(
             "cancel, complete, expire of a started attempt that is not repeatable",
             grounds.started_once,
-            (_PERSON_CANCELS, _WORKER_COMPLETES, _REAPER_IN_TIME),
+            (
+                Part("person", "producer", does(CANCEL, in_one_step=True), waits=True),
+                Part("worker", "worker", does(COMPLETE, in_one_step=True)),
+                _REAPER_IN_TIME,
+            ),
         ),
         Triple("complete_v1, expire, claim", grounds.over, (_handler(), _REAPER, _CLAIMER)),
         Triple("fence_v1, expire, claim", grounds.over, (_handler(completes=False), _REAPER, _CLAIMER)),
@@ -163,12 +167,20 @@ TRIPLES: Final = {
         Triple(
             "start, cancel, expire",
             grounds.claimed_once,
-            (Part("worker", "worker", does(START)), _PERSON_CANCELS, _REAPER_IN_TIME),
+            (
+                Part("worker", "worker", does(START, in_one_step=True)),
+                Part("person", "producer", does(CANCEL, in_one_step=True), waits=True),
+                _REAPER_IN_TIME,
+            ),
         ),
         Triple(
             "start and release, expire, claim",
             grounds.claimed_once,
-            (Part("worker", "worker", does(START, RELEASE, in_one_step=True)), _REAPER_IN_TIME, _CLAIMER),
+            (
+                Part("worker", "worker", does(START, RELEASE, in_one_step=True)),
+                _REAPER_IN_TIME,
+                Part("another worker", "worker", claims(in_one_step=True)),
+            ),
         ),
         Triple(
             "late complete, cancel, claim in review",
