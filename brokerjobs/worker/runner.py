@@ -100,7 +100,7 @@ class Runner:
             log.warning("job %s is not qualified here: %s", attempt.claimed.job_id, error)
             await self._completions.not_qualified(attempt, error)
         else:
-            await self._completions.failed(attempt, _refused(error))
+            await self._failed(attempt, _refused(error))
         self._settle(attempt)
 
     async def _started(self, attempt: Attempt) -> bool:
@@ -171,14 +171,14 @@ class Runner:
             return await self._report_as(attempt, ending)
         except DataRefused as error:
             log.warning("job %s: the ledger refused the report of attempt %s: %s", *_ids(attempt), error)
-            return await self._completions.failed(attempt, _unstorable(attempt, ending, error))
+            return await self._failed(attempt, _unstorable(attempt, ending, error))
 
     async def _report_as(self, attempt: Attempt, ending: Ending) -> calls.Reported | None:
         match ending:
             case Returned(body):
                 return await self._completions.completed(attempt, body)
             case Failure():
-                return await self._completions.failed(attempt, ending)
+                return await self._failed(attempt, ending)
             case Snoozed(until):
                 return await self._completions.released(attempt, "snooze", classified=True, until=until)
             case Drained():
@@ -191,11 +191,34 @@ class Runner:
         answer = await self._completions.asked(attempt)
         if answer.verdict != "reported":
             failure = ending if isinstance(ending, Failure) else _unrecorded(attempt)
-            return await self._completions.failed(attempt, failure, evidence=recorded)
+            return await self._failed(attempt, failure, evidence=recorded)
         if not (isinstance(ending, Returned) and ending.body in {recorded, "null"}):
-            log.warning("job %s: attempt %s completed in its transaction and then ended otherwise", *_ids(attempt))
-            await self._completions.ended_otherwise(attempt, _how(ending))
+            how = _how(ending)
+            said = f" ({ending.error_type}: {ending.message})" if isinstance(ending, Failure) else ""
+            log.warning(
+                "job %s: attempt %s completed in its transaction and then ended otherwise: %s%s",
+                *_ids(attempt),
+                how["as"],
+                said,
+            )
+            await self._completions.ended_otherwise(attempt, how)
         return None
+
+    async def _failed(self, attempt: Attempt, failure: Failure, *, evidence: str | None = None) -> calls.Reported:
+        """Reports a failure, and says it in the log as the record will have it: redacted and cut."""
+        job_id, number = attempt.claimed.job_id, attempt.claimed.number
+        log.warning(
+            "job %s (%s): attempt %d failed (%s): %s: %s",
+            job_id,
+            attempt.job_type.name,
+            number,
+            failure.failure_class,
+            failure.error_type,
+            failure.message,
+        )
+        if failure.traceback:
+            log.debug("job %s: attempt %d: %s", job_id, number, failure.traceback)
+        return await self._completions.failed(attempt, failure, evidence=evidence)
 
 
 def _refused(error: Exception) -> Failure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -25,15 +26,16 @@ QUICK = RetryPolicy(attempts=3, first_delay=timedelta(milliseconds=10), max_dela
 
 
 async def test_handler__that_raises_is_retried_and_then_exhausted_with_every_attempt_kept(
-    database: Database, namespace: str, broker_url: str
+    database: Database, namespace: str, broker_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.DEBUG, logger="brokerjobs.worker")
     app = App(namespace)
     ran: list[int] = []
 
     @app.job("fail", repeatable=True, retry=QUICK)
     async def fail(payload: int, ctx: JobContext) -> None:
         ran.append(ctx.attempt.number)
-        message = f"no luck with {payload}, try {ctx.attempt.number}"
+        message = f"no luck with {payload}, try {ctx.attempt.number} at amqp://user:secret@host"
         raise ValueError(message)
 
     async with flow(app, database, broker_url) as made, coordinating(made), made.working(made.worker()):
@@ -41,7 +43,14 @@ async def test_handler__that_raises_is_retried_and_then_exhausted_with_every_att
         record = await made.reached(job.id, "failed")
     assert ran == [1, 2, 3]
     assert record["failure"]["class"] == "exhausted"
-    assert [a["failure"]["message"] for a in record["attempts"]] == [f"no luck with 5, try {n}" for n in (1, 2, 3)]
+    said = [f"no luck with 5, try {n} at amqp://user:***@host" for n in (1, 2, 3)]
+    assert [a["failure"]["message"] for a in record["attempts"]] == said
+    logged = [one for one in caplog.records if one.name == "brokerjobs.worker"]
+    assert [one.getMessage() for one in logged if one.levelno == logging.WARNING] == [
+        f"job {job.id} (fail): attempt {n} failed (temporary): ValueError: {message}"
+        for n, message in enumerate(said, start=1)
+    ]
+    assert sum("Traceback" in one.getMessage() for one in logged if one.levelno == logging.DEBUG) == len(said)
     assert all("ValueError" in a["failure"]["traceback"] for a in record["attempts"])
     fences = [int(a["fencing_number"]) for a in record["attempts"]]
     assert fences == sorted(set(fences))
@@ -216,6 +225,25 @@ async def test_transaction__commits_the_writes_and_the_result_together(
             record = await made.reached(job.id, "succeeded")
         assert record["result"] == 8
         assert await _effects(database) == [job.id]
+
+
+async def test_transaction__after_whose_commit_the_handler_raises_is_a_success_and_the_log_says_what_was_raised(
+    database: Database, namespace: str, broker_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = App(namespace)
+
+    @app.job("write", repeatable=False)
+    async def write(payload: int, ctx: JobContext) -> int:
+        async with ctx.transaction() as tx:
+            tx.complete(payload)
+        raise ValueError("after all")
+
+    async with flow(app, database, broker_url) as made, coordinating(made), made.working(made.worker()):
+        job = await made.submit(write, 4)
+        await made.reached(job.id, "succeeded")
+        await eventually(
+            lambda: "in its transaction and then ended otherwise: failed (ValueError: after" in caplog.text
+        )
 
 
 async def test_transaction__of_a_superseded_attempt_rolls_back(
