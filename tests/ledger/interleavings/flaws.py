@@ -280,6 +280,24 @@ FLAWS: Final = (
         (("reconcile", "coalesce(s.rung_at, '-infinity') as rung_at", "s.rung_at"),),
     ),
     Flaw(
+        "a transaction of a superseded attempt completes",
+        "complete_v1, expire, claim",
+        "the accepted attempt holds the job's last fencing number",
+        (("hold_place_or_raise", "when not holds_place(s, p_attempt, p_fencing_number) then", "when false then"),),
+    ),
+    Flaw(
+        "a key that was forgotten just then is taken for a conflict",
+        "submit, submit with the same key, retain_keys",
+        "an answer is true",
+        (
+            (
+                "submit",
+                "if not found then\n          verdict := 'key_in_flight'",
+                "if false then\n          verdict := 'key_in_flight'",
+            ),
+        ),
+    ),
+    Flaw(
         "an attempt id is granted twice",
         "claim asked again, claim and release, late complete",
         "no call fails",

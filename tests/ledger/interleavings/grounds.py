@@ -162,9 +162,9 @@ def _over(scene: Scene) -> Scene:
 
 
 def declare_types(ledger: Ledger) -> None:
-    """The types of these grounds: retries come soon, so that a lost job is claimable within its lease."""
-    soon = timedelta(milliseconds=1)
-    ledger.declare("work", first_delay=soon)
-    ledger.declare("once", first_delay=soon, repeatable=False)
-    ledger.declare("last", first_delay=soon, elapsed=timedelta(seconds=1))  # no retry fits
+    """The types of these grounds: the next try may come at once, so that a lost job is claimable within its lease."""
+    at_once = timedelta(0)
+    ledger.declare("work", first_delay=at_once)
+    ledger.declare("once", first_delay=at_once, repeatable=False)
+    ledger.declare("last", first_delay=at_once, elapsed=timedelta(seconds=1))  # no retry fits
     ledger.worker.place = ledger.place = replace(ledger.place, types=("work", "once", "last"))

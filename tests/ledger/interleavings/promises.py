@@ -82,6 +82,8 @@ _TRUE_WHEN: Final[dict[tuple[str, str], Callable[[Scene, Told], bool]]] = {
     ("claim", "granted"): lambda s, told: (
         s.ledger.rows.attempt(told.answer.attempt_id).fencing_number == told.answer.fencing_number
     ),
+    ("submit", "existing"): lambda _, told: told.answer.job_id is not None,
+    ("submit", "conflict"): lambda _, told: told.answer.job_id is not None,
     ("start", "started"): lambda s, _: _attempt(s).started_at is not None,
     ("complete", "accepted"): lambda s, _: _is_accepted(s),
     ("complete_v1", "True"): lambda s, _: _is_accepted(s),
