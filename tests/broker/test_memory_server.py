@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
+    from brokerjobs.broker.brokers import Broker
+
 ROUTE = names.route_name("payments", "default")
 NOBODY = 65534
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
@@ -238,11 +240,15 @@ async def test_broker__that_is_stopped_takes_no_link() -> None:
         await broker_at(url).product()
 
 
-async def test_ends__say_once_what_the_broker_is_for(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "end", [lambda broker: broker.publisher(), lambda broker: broker.consumer({ROUTE: 1}, print, print)]
+)
+async def test_end__says_once_what_the_broker_is_for(
+    caplog: pytest.LogCaptureFixture, end: Callable[[Broker], object]
+) -> None:
     with named(MemoryBroker()) as url:
         for _ in range(2):
-            broker_at(url).publisher()
-            broker_at(url).consumer({ROUTE: 1}, print, print)
+            end(broker_at(url))
 
     (said,) = [record.getMessage() for record in caplog.records]
     assert f"the broker {url} is for demo, tests and simulation" in said
