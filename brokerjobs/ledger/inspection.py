@@ -122,6 +122,8 @@ class LedgerLook:
     outbox_oldest_seconds: float | None
     waiting: dict[str, int]
     """Jobs that wait for a delivery, by route."""
+    reviews: int
+    """Jobs in review."""
     hidden_sessions: int
     oldest: Transaction | None
     prepared_seconds: float | None
@@ -171,6 +173,7 @@ class Looked:
             outbox_messages=seen["outbox"]["messages"],
             outbox_oldest_seconds=seen["outbox"]["oldest_seconds"],
             waiting=seen["waiting"],
+            reviews=seen.get("reviews", 0),  # not yet said by a ledger that `brokerjobs setup` has still to renew
             hidden_sessions=seen["sessions"]["hidden"],
             oldest=None if oldest is None else Transaction(**oldest),
             prepared_seconds=seen["prepared_seconds"],

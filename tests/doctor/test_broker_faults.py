@@ -74,7 +74,7 @@ def test_messages__in_quarantine_are_told(patient: Patient) -> None:
 
     found = patient.examine().only("quarantine", "warn")
 
-    assert found.message == f"1 messages lie in {names.quarantine_queue(patient.namespace)}"
+    assert found.message == f"1 message lies in {names.quarantine_queue(patient.namespace)}"
 
 
 def test_consumer_timeout__beyond_the_brokers_default_is_told_if_attempts_may_take_as_long(patient: Patient) -> None:
@@ -116,6 +116,7 @@ def test_consumer_timeout__of_a_policy_below_the_setting_is_told(patient: Patien
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://u:s3cret@127.0.0.1:1/x"])
 def test_management_api__that_is_away_is_told_and_hides_nothing_else(patient: Patient, url: str) -> None:
     found = patient.examine(broker__management_url=url).only("consumer timeout", "warn")
+    assert "--management-url" in found.next
 
     assert "127.0.0.1:1" in found.message
     assert "s3cret" not in found.message

@@ -34,6 +34,7 @@ def test_patient__who_is_well_has_nothing(patient: Patient) -> None:
         "coordinator",
         "outbox",
         "workers",
+        "reviews",
         "quarantine",
         "clocks",
         "connections",
@@ -59,8 +60,8 @@ def test_patient__who_is_well_has_nothing(patient: Patient) -> None:
             "with other contents than this code carries: 0001_ledger",
             "pip install --force-reinstall brokerjobs",
         ),
-        ("drop function brokerjobs.doctor()", "the ledger's schema is missing or too old", "brokerjobs setup"),
-        ("drop schema brokerjobs cascade", "the ledger's schema is missing or too old", "brokerjobs setup"),
+        ("drop function brokerjobs.doctor()", "the ledger's schema is missing or too old", "brokerjobs setup module:app"),
+        ("drop schema brokerjobs cascade", "the ledger's schema is missing or too old", "brokerjobs setup module:app"),
     ],
 )
 def test_schema__of_another_release_fails(patient: Patient, change: str, says: str, next_: str) -> None:
@@ -178,7 +179,7 @@ def test_outbox__that_nobody_publishes_is_told(patient: Patient) -> None:
 
     found = patient.examine(Limits(outbox=-timedelta(seconds=1))).only("outbox", "warn")
 
-    assert "1 messages wait to be published, the oldest for" in found.message
+    assert "1 message waits to be published, the oldest for" in found.message
     assert patient.examine().bad() == []
 
 
@@ -191,7 +192,22 @@ def test_jobs__on_a_route_that_no_worker_serves_are_told(patient: Patient) -> No
 
     (found,) = [one for one in diagnosis.findings if one.check == "workers"]
     assert found.level is Level.WARN
-    assert found.message == f"1 jobs wait on {patient.route('other')}, which no worker serves"
+    assert found.message == f"1 job waits on {patient.route('other')}, which no worker serves"
+
+
+def test_jobs__in_review_are_told(patient: Patient) -> None:
+    job = patient.submit(rung=True)
+    patient.sql(
+        "insert into brokerjobs.review (id, job_id, cause, opened_at)"
+        " values (gen_random_uuid(), %s, 'nobody knows', clock_timestamp())",
+        job,
+    )
+    found = patient.examine().only("reviews", "warn")
+
+    assert found.message.startswith("1 job is in review")
+    assert found.next == "brokerjobs jobs list --state review"
+    patient.sql("update brokerjobs.review set closed_at = clock_timestamp(), closed_by = 'me', closed_as = 'succeeded'")
+    assert patient.examine().bad() == []
 
 
 def test_worker__that_has_stopped_serves_nothing(patient: Patient) -> None:
@@ -247,7 +263,7 @@ def test_transaction__that_is_open_for_long_is_told(patient: Patient, seen_by: s
 
     if seen_by == "reader":
         (found,) = [one for one in diagnosis.findings if one.check == "transactions"]
-        assert "sessions of other logins show no times" in found.message
+        assert "of other logins show no times" in found.message
         assert "pg_read_all_stats" in found.message
     else:
         found = diagnosis.only("transactions", "warn")
@@ -291,7 +307,7 @@ def test_connections__that_the_processes_need_and_the_server_lacks_are_told(pati
 
     found = patient.examine().only("connections", "warn")
 
-    assert "61 workers and 1 coordinators hold up to 185 connections" in found.message
+    assert "61 workers and 1 coordinator hold up to 185 connections" in found.message
     assert "PgBouncer" in found.next
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from brokerjobs.broker.inspection import Standing
-from brokerjobs.cli.checkup.findings import fail, ok, several, warn
+from brokerjobs.cli.checkup.findings import counted, fail, ok, several, warn
 from brokerjobs.cli.failures import ExitCode, complaint_of
 from brokerjobs.rules.durations import show_duration
 
@@ -28,7 +28,8 @@ def topology(broker: Inspection, ledger: LedgerLook | None) -> Iterator[Finding]
     if broker.product == "memory":
         yield warn("topology", "the broker is in one process's memory: for demo and tests", "use RabbitMQ")
     if ledger is None:
-        yield warn("topology", "not compared: the ledger says which queues there shall be", "see the database's line")
+        message = "not compared: the ledger says which queues there shall be"
+        yield warn("topology", message, "mend what `database` or `schema` says")
         return
     standing = {one: [found for found in broker.found if found.standing is one] for one in Standing}
     for found in standing[Standing.DIFFERS]:
@@ -75,7 +76,7 @@ def consumer_timeout(
     if not trouble:
         early = [one.name for one in ledger.types if one.time_limit_seconds > setting.total_seconds() / 2]
         acked = f"; acknowledged when they are claimed: {several(early)}" if early else ""
-        where = "" if policies is None else f"; {len(policies)} queues have a policy for it"
+        where = "" if policies is None else f"; {counted(len(policies), 'queue has', 'queues have')} a policy for it"
         yield ok(_CHECK, f"{said}; {_UNREADABLE}{where}{acked}")
 
 

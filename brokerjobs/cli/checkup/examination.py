@@ -33,6 +33,7 @@ def _checked(seen: Looks, settings: Settings, limits: Limits) -> Iterator[Findin
         yield from process_checks.coordinators(ledger, services, limits)
         yield from process_checks.outbox(ledger, limits)
         yield from process_checks.waiting(ledger)
+        yield from process_checks.reviews(ledger)
         yield from process_checks.quarantine(ledger, seen.broker)
         if seen.clock is not None:
             yield from server_checks.clocks(ledger, seen.clock, limits)

@@ -13,7 +13,7 @@ from brokerjobs.broker.topology import Topology
 from brokerjobs.cli import failures
 from brokerjobs.cli.checkup.findings import Finding, fail, warn
 from brokerjobs.cli.failures import ExitCode
-from brokerjobs.ledger import inspection
+from brokerjobs.ledger import inspection, schema
 from brokerjobs.ledger.database import ConnectOptions, LedgerConnection
 
 if TYPE_CHECKING:
@@ -28,6 +28,13 @@ _LEDGER: Final = "database"
 _SCHEMA: Final = "schema"
 _GRANT: Final = "brokerjobs setup --grant reader=LOGIN, with the login that owns the ledger"
 _BROKER: Final = "broker"
+_TIMEOUT: Final = "consumer timeout"
+_SETUP: Final = "brokerjobs setup module:app"
+_TAG: Final = "rabbitmqctl set_user_tags USER monitoring"
+_MANAGEMENT: Final = (
+    "give the API's address with --management-url or in broker.management_url; "
+    "rabbitmq-plugins enable rabbitmq_management starts the API"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +65,23 @@ class Looks:
             complaint = failures.complaint_of(error, "brokerjobs doctor")
             # What to run is said once.
             message = complaint.message.replace("\n", "; ").removesuffix(f"; run `{complaint.hint}`")
-            next_ = _GRANT if check == _SCHEMA and complaint.code is ExitCode.PERMISSION else complaint.hint
+            next_ = _next(check, complaint)
             if required:
                 self.trouble.append(fail(check, message, next_, complaint.code))
             else:
                 self.trouble.append(warn(check, message, next_))
             return None
+
+
+def _next(check: str, complaint: failures.Complaint) -> str:
+    if check == _SCHEMA and complaint.code is ExitCode.PERMISSION:
+        return _GRANT
+    if check == _TIMEOUT and complaint.code is ExitCode.PERMISSION:
+        return _TAG
+    if check == _TIMEOUT and complaint.code is not ExitCode.UNEXPECTED:
+        return _MANAGEMENT
+    # A new ledger needs the application's job types as well.
+    return _SETUP if complaint.hint == schema.SETUP_COMMAND else complaint.hint
 
 
 def look(settings: Settings) -> Looks:
@@ -78,7 +96,7 @@ def look(settings: Settings) -> Looks:
         given = settings.broker.management_url
         if given is not None:
             looks.policies = looks.attempt(
-                "consumer timeout",
+                _TIMEOUT,
                 lambda: management.consumer_timeouts(given.get_secret_value(), url),
                 required=False,
             )

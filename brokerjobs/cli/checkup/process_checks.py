@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from brokerjobs.cli.checkup.findings import fail, ok, several, warn
+from brokerjobs.cli.checkup.findings import counted, fail, ok, several, warn
 from brokerjobs.cli.failures import ExitCode
 from brokerjobs.rules.durations import show_duration
 
@@ -45,7 +45,7 @@ def coordinators(ledger: LedgerLook, services: frozenset[str], limits: Limits) -
 def outbox(ledger: LedgerLook, limits: Limits) -> Iterator[Finding]:
     """Rings and dead letters that should have been published."""
     age = timedelta(seconds=round(ledger.outbox_oldest_seconds or 0.0))
-    said = f"{_counted(ledger.outbox_messages)} messages wait to be published"
+    said = f"{_counted(ledger.outbox_messages, 'message waits', 'messages wait')} to be published"
     if ledger.outbox_messages and age > limits.outbox:
         message = f"{said}, the oldest for {show_duration(age)}"
         yield warn("outbox", message, f"is the broker up, does every route exist? The log of {_COORDINATOR} says it")
@@ -58,11 +58,22 @@ def waiting(ledger: LedgerLook) -> Iterator[Finding]:
     served = {route for one in ledger.processes if one.role == "worker" for route in one.routes}
     alone = {route: count for route, count in sorted(ledger.waiting.items()) if route not in served}
     for route, count in alone.items():
-        message = f"{_counted(count)} jobs wait on {route}, which no worker serves"
+        message = f"{_counted(count, 'job waits', 'jobs wait')} on {route}, which no worker serves"
         yield warn("workers", message, "brokerjobs worker module:app, of the application that has the job type")
     if not alone:
         workers = sum(one.role == "worker" for one in ledger.processes)
-        yield ok("workers", f"{workers} are there; {_counted(sum(ledger.waiting.values()))} jobs wait for a delivery")
+        there = counted(workers, "is there", "are there")
+        waits = _counted(sum(ledger.waiting.values()), "job waits", "jobs wait")
+        yield ok("workers", f"{there}; {waits} for a delivery")
+
+
+def reviews(ledger: LedgerLook) -> Iterator[Finding]:
+    """Jobs whose outcome is unknown: nothing happens to them by itself."""
+    if ledger.reviews:
+        message = f"{_counted(ledger.reviews, 'job is', 'jobs are')} in review: the outcome is unknown"
+        yield warn("reviews", message, "brokerjobs jobs list --state review")
+    else:
+        yield ok("reviews", "no job is in review")
 
 
 def quarantine(ledger: LedgerLook, broker: Inspection | None) -> Iterator[Finding]:
@@ -71,17 +82,18 @@ def quarantine(ledger: LedgerLook, broker: Inspection | None) -> Iterator[Findin
     reasons = [f"{reason} ({count})" for reason, count in sorted(ledger.quarantined.items(), key=lambda one: -one[1])]
     if reasons:
         count = sum(ledger.quarantined.values())
-        yield warn("quarantine", f"{_counted(count)} messages in the last day: {several(reasons)}", next_)
+        said = _counted(count, "message", "messages")
+        yield warn("quarantine", f"{said} in the last day: {several(reasons)}", next_)
     lying = {
         one.name: one.messages
         for one in (broker.found if broker else ())
         if one.messages and one.name.endswith(".quarantine")
     }
     for name, messages in lying.items():
-        yield warn("quarantine", f"{messages} messages lie in {name}", next_)
+        yield warn("quarantine", f"{_counted(messages, 'message lies', 'messages lie')} in {name}", next_)
     if not reasons and not lying:
         yield ok("quarantine", "nothing")
 
 
-def _counted(count: int) -> str:
-    return f"{count} or more" if count >= _COUNTED else str(count)
+def _counted(count: int, one: str, several: str) -> str:
+    return f"{count} or more {several}" if count >= _COUNTED else counted(count, one, several)

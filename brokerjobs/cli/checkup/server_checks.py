@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from brokerjobs.cli.checkup.findings import fail, ok, several, warn
+from brokerjobs.cli.checkup.findings import counted, fail, ok, several, warn
 from brokerjobs.cli.failures import ExitCode
 from brokerjobs.rules.durations import show_duration
 
@@ -34,7 +34,8 @@ def connections(server: Server, ledger: LedgerLook | None, limits: Limits) -> It
     coordinators = len(ledger.processes) - len(workers)
     leading = len({one.name for one in workers} & {lead.holder for lead in ledger.services.values()})
     needed = _OF_A_WORKER * len(workers) + _OF_A_COORDINATOR * coordinators + _WHILE_LEADING * leading
-    said = f"{len(workers)} workers and {coordinators} coordinators hold up to {needed} connections"
+    beside = counted(coordinators, "coordinator", "coordinators")
+    said = f"{counted(len(workers), 'worker', 'workers')} and {beside} hold up to {needed} connections"
     if needed > most:
         message = f"{said}, beside those of handlers and producers; the server gives {most}"
         yield warn("connections", message, f"{room}, if they do not go through one already")
@@ -65,9 +66,8 @@ def transactions(server: Server, ledger: LedgerLook | None, limits: Limits) -> I
     seen = [] if ledger is None or ledger.oldest is None else [ledger.oldest]
     oldest = max([one.seconds for one in seen] + [server.oldest_seconds or 0.0])
     hidden = 0 if ledger is None else ledger.hidden_sessions
-    unseen = (
-        f" ({hidden} sessions of other logins show no times: `grant pg_read_all_stats` to the owner)" if hidden else ""
-    )
+    shows = counted(hidden, "session of another login shows", "sessions of other logins show")
+    unseen = f" ({shows} no times: `grant pg_read_all_stats` to the owner)" if hidden else ""
     if oldest > limits.transaction.total_seconds():
         if seen and seen[0].seconds >= (server.oldest_seconds or 0.0):
             pid, login, state = seen[0].pid, seen[0].login, seen[0].state

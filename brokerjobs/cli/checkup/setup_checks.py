@@ -6,7 +6,7 @@ import platform
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
-from brokerjobs.cli.checkup.findings import fail, ok, several, warn
+from brokerjobs.cli.checkup.findings import counted, fail, ok, several, warn
 from brokerjobs.cli.failures import ExitCode
 from brokerjobs.errors import SchemaMismatch
 from brokerjobs.ledger import inspection, schema
@@ -104,7 +104,7 @@ def partitions(ledger: LedgerLook) -> Iterator[Finding]:
     while now + ahead + 1 in months:
         ahead += 1
     if ahead >= 1:
-        yield ok("partitions", f"months of events are made for {ahead} months ahead")
+        yield ok("partitions", f"months of events are made for {counted(ahead, 'month', 'months')} ahead")
         return
     message = f"events have a place until the end of {'this month' if ahead == 0 else 'last month'} only"
     next_ = f"{_SETUP} makes months now; a coordinator's service `partitions` should"

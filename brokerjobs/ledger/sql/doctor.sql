@@ -43,6 +43,7 @@ begin
     'waiting', (select coalesce(jsonb_object_agg(w.route, w.jobs), '{}') from (
         select j.route, count(*) as jobs from (select s.job_id from job_state s where s.state = 'queued' and s.waiting = 'delivery'
           order by s.job_id limit 10000) x join job j on j.id = x.job_id group by j.route) w),
+    'reviews', (select count(*) from (select from review v where v.closed_at is null limit 10000) x),
     'sessions', (select jsonb_build_object('hidden', count(*) filter (where a.query = '<insufficient privilege>'),
         'oldest', (select jsonb_build_object('seconds', date_part('epoch', clock_timestamp() - o.xact_start), 'pid', o.pid,
           'login', o.usename, 'state', o.state) from pg_stat_activity o where o.datname = current_database()
