@@ -240,9 +240,15 @@ async def test_broker__that_is_stopped_takes_no_link() -> None:
         await broker_at(url).product()
 
 
-@pytest.mark.parametrize(
-    "end", [lambda broker: broker.publisher(), lambda broker: broker.consumer({ROUTE: 1}, print, print)]
-)
+def sending(broker: Broker) -> object:
+    return broker.publisher()
+
+
+def receiving(broker: Broker) -> object:
+    return broker.consumer({ROUTE: 1}, print, print)
+
+
+@pytest.mark.parametrize("end", [sending, receiving])
 async def test_end__says_once_what_the_broker_is_for(
     caplog: pytest.LogCaptureFixture, end: Callable[[Broker], object]
 ) -> None:
