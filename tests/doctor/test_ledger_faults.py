@@ -60,7 +60,11 @@ def test_patient__who_is_well_has_nothing(patient: Patient) -> None:
             "with other contents than this code carries: 0001_ledger",
             "pip install --force-reinstall brokerjobs",
         ),
-        ("drop function brokerjobs.doctor()", "the ledger's schema is missing or too old", "brokerjobs setup module:app"),
+        (
+            "drop function brokerjobs.doctor()",
+            "the ledger's schema is missing or too old",
+            "brokerjobs setup module:app",
+        ),
         ("drop schema brokerjobs cascade", "the ledger's schema is missing or too old", "brokerjobs setup module:app"),
     ],
 )
