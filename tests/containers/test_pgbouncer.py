@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import psycopg
 import pytest
@@ -20,10 +22,30 @@ from tests.flow.processes import stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from brokerjobs.servers.finder import Server
     from tests.databases import Database
+
+
+_OF_A_SESSION: Final = re.compile(
+    r"pg_(?:try_)?advisory_(?:un)?lock(?:_shared)?\(|set_config\([^;]*?, false\)|\bset session\b"
+    r"|execute\(f?\"set (?!local)|\b(?:un)?listen \w+;|\bcreate temp|\bdiscard all\b|\bwith hold\b",
+    re.IGNORECASE,
+)
+
+
+def test_ledger__keeps_nothing_in_a_session() -> None:
+    """A look at the words; `--pgbouncer-fresh` shows it."""
+    texts = {name: re.sub("--.*", "", text) for name, text in _texts()}
+
+    assert {name: found for name, text in texts.items() if (found := _OF_A_SESSION.findall(text))} == {}
+
+
+def _texts() -> Iterator[tuple[str, str]]:
+    yield from schema.functions().items()
+    yield from ((migration.name, migration.text) for migration in schema.migrations())
+    folder = Path(schema.__file__).parent
+    yield from ((file.name, file.read_text()) for file in folder.glob("*.py"))
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +66,7 @@ async def test_connections__that_take_turns_on_a_servers_sessions_prepare_nothin
     for _ in range(12):
         answers = await asyncio.gather(*(one.fetch(services.schema_version()) for one in connections))
         assert [len(answer) for answer in answers] == [1] * 4
+    assert {cast("Any", one)._connection.prepare_threshold for one in connections} == {None}
     for one in connections:
         await one.close()
 
