@@ -264,7 +264,7 @@ def _refusal(error: AMQPError | OSError, where: str) -> BrokerjobsError:
             f"{where} refused the virtual host: it does not exist, this user has no permissions in it, or its "
             "connection limit is reached; the broker's log says which"
         )
-    return BrokerUnavailable(f"{where} cannot be reached ({_words(error)}); is RabbitMQ running there?")
+    return BrokerUnavailable(f"{where} cannot be reached ({_words(error)})")
 
 
 def _text(value: object) -> str:

@@ -124,11 +124,19 @@ _HINTS: Final[tuple[tuple[type[Exception], str], ...]] = (
         errors.BrokerUnavailable,
         f"rabbitmqctl ping tells whether RabbitMQ answers; {_BROKER_URL} says where it should be",
     ),
-    (errors.PermissionDenied, f"rabbitmqctl list_permissions shows who may what; {_BROKER_URL} names the user"),
 )
 _BY_CODE: Final = {
     ExitCode.UNEXPECTED: "run it again with --debug, which shows the traceback",
     ExitCode.REFUSED: "mend it and submit again: nothing was recorded",
+}
+_SETTINGS: Final = "config/brokerjobs.toml lists every setting"
+# What a login needs to be granted for a command; a producer's right is the usual one.
+_KINDS: Final = {
+    "brokerjobs worker": "worker",
+    "brokerjobs coordinator": "coordinator",
+    "brokerjobs jobs list": "reader",
+    "brokerjobs jobs show": "reader",
+    "brokerjobs doctor": "reader",
 }
 # typer exports the errors of its parser by no name but their child's.
 _PARSER_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[1]
@@ -160,7 +168,7 @@ def complaint_of(error: Exception, command: str = "brokerjobs") -> Complaint:
     code = next((code for kind, code in _CODES if isinstance(first, kind)), ExitCode.UNEXPECTED)
     if code is ExitCode.UNEXPECTED:
         message = f"unexpected {type(first).__name__}: {message}"
-    hint = _hint(first, code, message) or f"{command} --help lists the flags; every setting is one, or a variable"
+    hint = _hint(first, code, message, command) or f"{command} --help lists the flags; {_SETTINGS}"
     return Complaint(code, _name(first), message, hint)
 
 
@@ -191,8 +199,8 @@ def _name(error: Exception) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(error).__name__).lower()
 
 
-def _hint(error: Exception, code: ExitCode, message: str) -> str:
-    """Return the next command, "" for the command's own help."""
+def _hint(error: Exception, code: ExitCode, message: str, command: str) -> str:
+    """Return the next command, "" for the help of `command`, which failed."""
     match error:
         case UsageError() | ApplicationError() | Refused():
             return error.hint
@@ -208,10 +216,26 @@ def _hint(error: Exception, code: ExitCode, message: str) -> str:
             return f"createdb makes a database; {_DATABASE_URL} names it"
         case errors.BrokerUnavailable() if "memory://" in message:
             return f"python -m brokerjobs.broker.memory SOCKET serves one; {_BROKER_URL} may name a RabbitMQ instead"
-        case errors.PermissionDenied() if "memory://" in message:
-            return f"the socket is its user's alone; {_BROKER_URL} names it"
-        case errors.PermissionDenied() if "database" in message or "ledger" in message:
-            return "brokerjobs setup --grant producer=LOGIN, with the login that owns the ledger"
+        case errors.PermissionDenied():
+            return _permission_hint(message, command)
         case _:
             template = next((hint for kind, hint in _HINTS if isinstance(error, kind)), _BY_CODE.get(code, ""))
             return template.format(error=error)
+
+
+def _grant(command: str) -> str:
+    """What lets a login do what `command` does."""
+    if command == "brokerjobs setup":
+        return "brokerjobs setup with the login that owns the ledger: the one that set it up first"
+    return f"brokerjobs setup --grant {_KINDS.get(command, 'producer')}=LOGIN, with the login that owns the ledger"
+
+
+def _permission_hint(message: str, command: str) -> str:
+    """Return what lets a login of either server do what `command` does."""
+    if "memory://" in message:
+        return f"the socket is its user's alone; {_BROKER_URL} names it"
+    if "database" in message or "ledger" in message:
+        return _grant(command)
+    if "refused the login" in message:
+        return f"rabbitmqctl authenticate_user USER PASSWORD shows whether both are right; {_BROKER_URL} has them"
+    return f"rabbitmqctl list_permissions shows who may what; {_BROKER_URL} names the user"

@@ -103,8 +103,8 @@ class Coordinator:
         try:
             await candidate.run()
         except PermissionDenied as error:
-            # What this login lacks for one service it usually lacks for all.
-            level = logging.INFO if self._denied else logging.WARNING
+            # What this login lacks for one service it usually lacks for all: that is said once.
+            level = logging.DEBUG if self._denied else logging.WARNING
             self._denied = True
             _log.log(level, "coordinator service %s is not run by this process: %s", candidate.name, error)
             candidate.leave()

@@ -119,7 +119,8 @@ async def _together(coordinator: Coordinator, pulse: Pulse, stop: asyncio.Event,
         services.cancel()
         beating.cancel()
     if not stop.is_set():
-        raise PermissionDenied("this login may run no coordinator service; `brokerjobs setup --grant` gives roles")
+        message = "this database login may run no coordinator service; `brokerjobs setup --grant` gives roles"
+        raise PermissionDenied(message)
 
 
 async def _first_of(stop: asyncio.Event, services: asyncio.Task[None]) -> None:

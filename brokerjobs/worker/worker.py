@@ -140,7 +140,11 @@ class Worker:
                 asides = (self._quarantine.run, self._probes.run, self._hand_back.run, self._keeper.run)
                 tasks = [self._group.create_task(run()) for run in (*steps, *asides)]
                 services = self._group.create_task(self._services.run()) if self._services else None
-                log.info("worker %s is up for %s", self._duty.process.name, ", ".join(self._routes))
+                log.info(
+                    "worker %s is up for %s and connects to the broker",
+                    self._duty.process.name,
+                    ", ".join(self._routes),
+                )
                 await self._draining.wait()
                 drained = await self._drain(services)
                 for task in tasks:

@@ -117,15 +117,27 @@ def test_schema__that_is_missing_ends_a_program(
 def test_login__that_may_not_do_this_is_exit_code_9(ready: Command, database: Database, namespace: str) -> None:
     job = ready("submit", f"{namespace}/add", '{"cents": 1}').ok().out.strip()
 
-    ready("jobs", "cancel", job, "--reason", "r", "--database-url", database.reader_url).fails(9, "--grant")
-    ready("submit", f"{namespace}/add", "1", "--database-url", database.reader_url).fails(9, "--grant")
-    ready("jobs", "list", "--database-url", database.worker_url).fails(9, "--grant")
+    reader, worker = database.reader_url, database.worker_url
+    ready("jobs", "cancel", job, "--reason", "r", "--database-url", reader).fails(9, "--grant producer=LOGIN")
+    ready("submit", f"{namespace}/add", "1", "--database-url", reader).fails(9, "--grant producer=LOGIN")
+    ready("jobs", "list", "--database-url", worker).fails(9, "--grant reader=LOGIN")
+    ready("setup", "--database-url", reader).fails(9, "with the login that owns the ledger")
+
+
+def test_worker__whose_login_is_a_readers_is_told_what_to_ask_for(
+    ready: Command, database: Database, shop: str
+) -> None:
+    done = ready.process("worker", shop, "--no-coordinator", "--database-url", database.reader_url)
+
+    assert done.code == 9, done
+    assert "--grant worker=LOGIN" in done.err
 
 
 def test_coordinator__that_may_run_no_service_is_exit_code_9(brokerjobs: Command, database: Database) -> None:
     done = brokerjobs.process("coordinator", env={"BROKERJOBS_DATABASE_URL": database.reader_url})
 
     assert done.code == 9, done
+    assert "--grant coordinator=LOGIN" in done.err
     assert "Traceback" not in done.err
 
 
@@ -144,6 +156,7 @@ def test_broker_login__that_is_refused_is_exit_code_9(
         assert done.code == 9, done
         assert "Traceback" not in done.err
         assert words in done.err
+        assert ("authenticate_user" if "refused" in words else "list_permissions") in done.err
         assert "s3cret" not in done.err
 
 
