@@ -99,6 +99,8 @@ class Stage:
     async def failures(self, job_type: JobType[str, Any], *payloads: str) -> dict[str, dict[str, Any]]:
         """The records of the jobs, once all have failed."""
         jobs = {payload: await self.made.submit(job_type, payload) for payload in payloads}
+        for job in jobs.values():
+            await self.made.ring(job.id)
         return {payload: await self.made.reached(job.id, "failed", 30) for payload, job in jobs.items()}
 
     async def works_on(self) -> None:
@@ -179,6 +181,7 @@ async def test_report__that_the_ledger_refuses_is_a_failure_that_says_so(on: Sta
     assert (failed["type"], failed["classified"]) == ("ReportRefused", False)
     assert failed["message"] == "the ledger could not store how the handler ended: no such thing"
     job = await on.made.submit(on.strict, Strict(count=7))
+    await on.made.ring(job.id)
     refused = (await on.made.reached(job.id, "failed"))["attempts"][0]["failure"]
     assert (refused["class"], refused["message"]) == ("invalid", "no such thing")
     await on.works_on()
