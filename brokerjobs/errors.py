@@ -285,8 +285,8 @@ class AttemptError:
 
 
 @_says(
-    "the ledger has no job {job_id}; it was never submitted there, its transaction was rolled back, or retention has "
-    "removed it since it ended"
+    "the ledger has no job {job_id}; it was never submitted there, its transaction was rolled back or has not "
+    "committed yet, or retention has removed it since it ended"
 )
 class JobNotFound(BrokerjobsError):
     """The ledger has no such job (any more)."""
@@ -338,13 +338,20 @@ class ResultTimeout(BrokerjobsError):
     state: str
 
 
-@_says("job {job_id} is {state}: {move} is not possible, nothing was changed")
+@_says("job {job_id} {self.stands}: {move} is not possible, nothing was changed")
 class RefusedMove(BrokerjobsError):
     """The job is `state`, from which `move` (cancel, replay …) is not allowed; nothing was changed."""
 
     job_id: UUID
     state: str
     move: str = "cancel"
+
+    @property
+    def stands(self) -> str:
+        """How it stands, in words."""
+        return {"succeeded": "has succeeded", "failed": "has failed", "review": "is in review"}.get(
+            self.state, f"is {self.state}"
+        )
 
 
 class HandlerSignal(BrokerjobsError):

@@ -27,7 +27,7 @@ def load(target: str) -> App:
     module_name, colon, attribute = target.partition(":")
     if not (module_name and colon and attribute) or not module_name.replace(".", "_").isidentifier():
         message = f"{target!r} names no application: {_FORM}"
-        raise ApplicationError(message, hint="brokerjobs worker --help")
+        raise ApplicationError(message, hint="name the module that has your App, and the App's name in it")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

@@ -20,7 +20,7 @@ def coordinator(
     broker_url: options.BrokerUrl = None,
     log_level: logs.LogLevel = logs.Level.INFO,
 ) -> None:
-    """Run the services of time and failure (relay, reaper, scheduler …) until SIGTERM; any number may run."""
+    """Run the services that ring, retry, expire and clean up, until SIGTERM; any number of coordinators may run."""
     logs.set_up(log_level)
     # Before the services' own URLs of variables and file, not only before those that they share with workers.
     settings = options.settings_of({"coordinator.database_url": database_url, "coordinator.broker_url": broker_url})

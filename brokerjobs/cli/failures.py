@@ -175,7 +175,7 @@ def complaint_of(error: Exception, command: str = "brokerjobs") -> Complaint:
 def _of_parser(error: Exception) -> Complaint:
     context = getattr(error, "ctx", None)
     command = getattr(context, "command_path", "brokerjobs")
-    words = str(getattr(error, "format_message", error.__str__)())
+    words = str(getattr(error, "format_message", error.__str__)()).replace(": Value error, ", ": ")
     return Complaint(ExitCode.USAGE, "usage", words, f"{command} --help")
 
 

@@ -75,7 +75,8 @@ def state_of(job: Data, times: Times) -> str:
             return f"cancelled at {times.show(job['finished_at'])}"
         case "review":
             cause = next((one["cause"] for one in job["reviews"] if one["closed_at"] is None), "no cause recorded")
-            return f"in review, its outcome is unknown and waits for a decision: {cause}"
+            late = "; a cancel is recorded, so a late success is not accepted" if job["cancel"] else ""
+            return f"in review, its outcome is unknown{late} (no command decides it yet): {cause}"
         case "running" if job["attempts"]:
             last = job["attempts"][-1]
             until = times.ahead(last["lease"]["last_until"])

@@ -28,6 +28,14 @@ app = typer.Typer(
 )
 
 _HEADERS = ("ID", "TYPE", "STATE", "AGE", "ATTEMPTS", "KEY", "SUBMITTED BY")
+# What a recorded cancel means for a job in this state.
+_ASKED = {
+    "running": "running: the cancel is recorded, and obeyed when its attempt ends",
+    "review": (
+        "in review: the cancel is recorded, and a late success of its attempt is no longer accepted; "
+        "no command closes a review yet"
+    ),
+}
 _NARROW = 110  # columns of a terminal below which only the first four are shown
 _PAGE = 1_000  # as many as one statement of the ledger answers
 _ListFormat: TypeAlias = Annotated[
@@ -112,7 +120,7 @@ def cancel(
 
     wanted = options.job_id_of(job_id)
     if not reason.strip():
-        message = "--reason is empty; it is kept with the job, for whoever asks why it was cancelled"
+        message = "--reason is empty; it is kept with the job and says why it was cancelled"
         raise UsageError(message, hint="brokerjobs jobs cancel --help")
     ledger = _ledger(database_url)
     try:
@@ -134,8 +142,7 @@ def _say_cancelled(job_id: UUID, verdict: str, state: str | None, output_format:
     elif verdict == "cancelled":
         output.put(f"job {job_id} is cancelled")
     else:
-        ends = "its review" if state == "review" else "its attempt"
-        output.put(f"job {job_id} is {state}: the cancel is recorded, and obeyed when {ends} ends")
+        output.put(f"job {job_id} is {_ASKED.get(state or '', _ASKED['running'])}")
 
 
 def _ledger(database_url: str | None) -> LedgerConnection:

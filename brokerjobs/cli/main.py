@@ -23,7 +23,7 @@ _DEBUG: Final = "--debug"
 _COMMANDS: Final = {
     "setup": "Bring ledger and broker up to date.",
     "worker": "Run the jobs of an application.",
-    "coordinator": "Run the services of time and failure.",
+    "coordinator": "Run the services that ring, retry, expire and clean up.",
     "submit": "Submit one job.",
     "jobs": "List jobs, show what became of one, cancel one.",
     "doctor": "Say what is wrong with ledger, broker and processes.",
@@ -95,7 +95,10 @@ app = typer.Typer(
     name="brokerjobs",
     cls=Program,
     help="Jobs delivered by RabbitMQ, whose attempts are recorded and fenced in PostgreSQL.",
-    epilog="Every setting is a flag, a BROKERJOBS_… variable, or a key of brokerjobs.toml; the first of them counts.",
+    epilog=(
+        "Every setting is a BROKERJOBS_… variable or a key of brokerjobs.toml; some are flags. A flag counts before a "
+        "variable, a variable before the file. config/brokerjobs.toml lists every setting."
+    ),
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
@@ -157,5 +160,5 @@ def _wants_json(args: Sequence[str]) -> bool:
 
 
 def _drop_stdout() -> None:
-    """Whoever read our stdout has gone: let the interpreter's last flush go nowhere."""
+    """The reader of our stdout has gone: let the interpreter's last flush go nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -64,7 +64,9 @@ def carry_out(plan: Plan, told: Told) -> None:
         _register(ledger, plan.app, told)
         asyncio.run(_declare(plan.settings.need_broker_url(), wanted, removed))
         ledger.fetch(services.routes_declared(sorted(wanted.routes)))
-        told.tell("routes", sorted(wanted.routes), f"declared at the broker: {', '.join(sorted(wanted.routes))}")
+        keeping = f"{names.dead_queue(plan.app.namespace)}, {names.quarantine_queue(plan.app.namespace)}"
+        routes = sorted(wanted.routes)
+        told.tell("routes", routes, f"declared at the broker: {', '.join(routes)}; and {keeping}, for what went wrong")
         _ring_again(ledger, [queue for queue in removed if queue in wanted.routes], told)
     finally:
         ledger.close()

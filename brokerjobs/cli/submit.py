@@ -104,7 +104,7 @@ def _declared(target: str | None, namespace: str | None, name: str, *, asked_for
 def _named(job_type: str, namespace: str | None) -> tuple[str, str]:
     said, name = options.type_of(job_type, namespace)
     if said is None:
-        message = f"of which namespace is the job type {name!r}? Without an application nothing says it"
+        message = f"the namespace of job type {name!r} is not known: neither the command nor an application names it"
         raise UsageError(message, hint=f"brokerjobs submit NAMESPACE/{name} …, or --app MODULE:APP")
     return said, name
 

@@ -30,7 +30,7 @@ _Drain: TypeAlias = Annotated[
 ]
 _Coordinator: TypeAlias = Annotated[
     bool | None,
-    typer.Option("--coordinator/--no-coordinator", show_default=False, help="Run the services of time too. [yes]"),
+    typer.Option("--coordinator/--no-coordinator", show_default=False, help="Run a coordinator's services too. [yes]"),
 ]
 
 

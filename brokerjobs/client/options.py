@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from brokerjobs.broker.connection import HEARTBEAT
 from brokerjobs.broker.publisher import TIME_LIMIT
 from brokerjobs.errors import ConfigurationError
 from brokerjobs.rules import texts
 from brokerjobs.settings_loading import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _NAME_LIMIT: Final = 255
 
@@ -44,8 +47,17 @@ def client_options(submitted_by: str, database_url: str | None, broker_url: str 
     settings = load_settings({key: value for key, value in given.items() if value is not None})
     return ClientOptions(
         submitted_by=submitted_by,
-        database_url=settings.need_database_url(),
-        broker_url=settings.need_broker_url(),
+        database_url=_url(settings.need_database_url, "database_url"),
+        broker_url=_url(settings.need_broker_url, "broker_url"),
         publish_timeout=settings.broker.publish_timeout,
         heartbeat=settings.broker.heartbeat,
     )
+
+
+def _url(need: Callable[[], str], key: str) -> str:
+    """As `need`; where it is not set, the message says what code can do about it."""
+    try:
+        return need()
+    except ConfigurationError as error:
+        message = f"{error}; or app.client({key}=…)"
+        raise ConfigurationError(message) from None

@@ -184,9 +184,12 @@ def test_job_in_review__shows_its_review(ledger: Ledger) -> None:
 
     page = page_of(ledger, job)
 
-    assert facts_of(page)["state"].startswith("in review, its outcome is unknown and waits for a decision: ")
+    assert facts_of(page)["state"].startswith("in review, its outcome is unknown (no command decides it yet): ")
     assert "\nREVIEW  " in page
     assert "closed      not yet" in page
+    ledger.producer.cancel(job)
+    said = "in review, its outcome is unknown; a cancel is recorded, so a late success is not accepted ("
+    assert facts_of(page_of(ledger, job))["state"].startswith(said)
 
 
 def test_failed_job__shows_its_class_and_reason(ledger: Ledger) -> None:

@@ -194,11 +194,23 @@ def test_cancel__ends_a_queued_job_at_once_and_a_running_one_later(brokerjobs: C
     ledger.worker.complete(holding)
 
 
+def test_cancel__of_a_job_in_review_says_what_it_does(brokerjobs: Command, ledger: Ledger) -> None:
+    job = ledger.submit("once")
+    holding = ledger.worker.take(job)
+    ledger.worker.start(holding)
+    ledger.lose(holding)
+
+    said = brokerjobs("jobs", "cancel", str(job), "--reason", "r").ok().out
+    assert "is in review: the cancel is recorded" in said
+    assert "late success of its attempt is no longer accepted; no command closes a review yet" in said
+    assert ledger.worker.complete(holding).verdict == "rejected"
+
+
 def test_cancel__of_a_finished_job_is_exit_code_7(brokerjobs: Command, ledger: Ledger) -> None:
     job = ledger.submit()
     ledger.worker.complete(ledger.worker.take(job))
 
-    said = brokerjobs("jobs", "cancel", str(job), "--reason", "too late").fails(7, "is succeeded")
+    said = brokerjobs("jobs", "cancel", str(job), "--reason", "too late").fails(7, "has succeeded: cancel is not")
     assert f"next: brokerjobs jobs show {job}" in said
 
 

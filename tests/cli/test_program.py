@@ -90,7 +90,7 @@ def test_version__is_said_and_given_as_json(offline: Command) -> None:
         (["jobs", "show", "a", "b"], "unexpected extra argument"),
         (["worker", "--concurency", "3"], "--concurrency"),
         (["worker", "--concurrency", "many"], "--concurrency"),
-        (["jobs", "list", "--state", "asleep"], "asleep"),
+        (["jobs", "list", "--state", "asleep"], "'--state': 'asleep' is not one of"),
         (["jobs", "cancel", "01890a5d-ac96-774b-bcce-b302099a8057"], "--reason"),
     ],
 )

@@ -163,7 +163,7 @@ def test_payload__that_cannot_be_stored_is_exit_code_7_without_a_model(
     [
         (["{ns}/nothing", "1"], 7, "does not know job type 'nothing'"),
         (["nowhere/add", "1"], 7, "of namespace 'nowhere'"),
-        (["add", "1"], 2, "of which namespace"),
+        (["add", "1"], 2, "the namespace of job type 'add' is not known"),
         (["{ns}/add", "1", "--namespace", "other"], 2, "two namespaces"),
         (["Add!", "1", "--namespace", "{ns}"], 3, "job type 'Add!'"),
         (["N/add", "1"], 3, "namespace 'N'"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from brokerjobs import App
 from brokerjobs.errors import ConfigurationError
 from brokerjobs.settings import BrokerSettings, Settings, WorkerSettings
 from brokerjobs.settings_loading import known_keys, load_settings, variable_of
@@ -165,6 +166,8 @@ def test_settings__say_how_to_set_what_is_missing() -> None:
         load_settings().need_database_url()
     with pytest.raises(ConfigurationError, match="app is not set"):
         load_settings().need_app()
+    with pytest.raises(ConfigurationError, match=r"database_url is not set: .*; or app\.client\(database_url=…\)"):
+        App("shop").client(submitted_by="tests")
 
 
 @pytest.mark.parametrize(
