@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from brokerjobs.cli.moments import rough
 from brokerjobs.rules.durations import show_duration
+from brokerjobs.rules.texts import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -108,9 +109,8 @@ def waiting_of(job: Data, times: Times) -> str:
             words = f"its time{when}, as it was submitted"
         case "placement" if "no_handler" in detail:
             worker, count = detail.get("worker"), detail.get("refusals", 1)
-            words = (
-                f"a qualified worker{when}: {worker} has no handler for {detail['no_handler']} (asked {count} times)"
-            )
+            asked = f"asked {counted(count, 'time', 'times')}"
+            words = f"a qualified worker{when}: {worker} has no handler for {detail['no_handler']} ({asked})"
         case "placement" if "refusals" in detail:
             worker = detail.get("worker")
             words = f"a worker whose model takes its payload{when}: that of {worker} does not, as an attempt has shown"

@@ -12,6 +12,7 @@ from brokerjobs.cli import options
 from brokerjobs.cli.failures import Refused, UsageError
 from brokerjobs.ledger import operations, schema, services
 from brokerjobs.ledger.database import ConnectOptions, LedgerConnection
+from brokerjobs.rules.texts import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +94,8 @@ def _removed(plan: Plan, wanted: topology.Topology) -> tuple[str, ...]:
             message = f"--recreate {given!r} is no queue of this application; it has {', '.join(known)}"
             raise UsageError(message, hint="brokerjobs setup --help")
         if queue not in wanted.routes and not plan.lose_messages and (count := _count(url, queue)):
-            message = f"queue {queue!r} keeps {count} messages that nothing can ring again: recreating it loses them"
+            kept = counted(count, "message", "messages")
+            message = f"queue {queue!r} keeps {kept} that nothing can ring again: recreating it loses what is there"
             raise Refused(message, hint=f"read them first, or brokerjobs setup module:app --recreate {queue} --yes")
         removed.append(queue)
     return tuple(removed)
@@ -156,5 +158,8 @@ def _ring_again(ledger: LedgerConnection, routes: list[str], told: Told) -> None
     told.tell(
         "rung_again",
         rung,
-        *(f"made {route} anew; {count} jobs that wait for a delivery will be rung" for route, count in rung.items()),
+        *(
+            f"made {route} anew; {counted(count, 'job that waits', 'jobs that wait')} for a delivery will be rung"
+            for route, count in rung.items()
+        ),
     )

@@ -42,13 +42,13 @@ class Periods:
     tick: timedelta = timedelta(seconds=1)
     partitions: timedelta = timedelta(hours=1)
     reconcile: timedelta = timedelta(seconds=30)
-    """How often is looked for lost doorbells, and probes are sent at most."""
+    """How often the ledger is searched for lost doorbells, and at most how often probes are sent."""
     probe_timeout: timedelta = timedelta(minutes=10)
     """After what time without its return a probe is followed by another."""
     hand_back: timedelta = timedelta(minutes=5)
     """For how long a worker keeps a delivery that it cannot claim (the workers' own setting)."""
     retention: timedelta = timedelta(minutes=1)
-    """How often is looked for what can be removed, while there is nothing."""
+    """How often the ledger is searched for what can be removed, while there is nothing."""
     horizons: Horizons | None = field(default_factory=Horizons)
     """For how long what has ended is kept; None: nothing is removed."""
     batch: int = 200

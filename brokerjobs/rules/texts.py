@@ -55,3 +55,8 @@ def shown(value: object, limit: int = 80) -> str:
         return first_part(repr(value), limit)
     except Exception:  # noqa: BLE001  # too many digits, too deep, or a broken __repr__: its type has to do
         return f"<{type(value).__name__}>"
+
+
+def counted(count: int, one: str, several: str) -> str:
+    """A number and what is counted: `1 job`, `2 jobs`."""
+    return f"{count} {one if count == 1 else several}"

@@ -21,6 +21,7 @@ from brokerjobs.ledger.clock_watch import ClockWatch
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions, LedgerConnection
 from brokerjobs.ledger.lending import Lending
 from brokerjobs.rules.leases import check_renewal
+from brokerjobs.rules.texts import counted
 from brokerjobs.worker.claims import Answers, Claims
 from brokerjobs.worker.completions import Completions
 from brokerjobs.worker.hand_back import HandBack
@@ -201,7 +202,8 @@ class Worker:
 
     async def _drain(self, services: asyncio.Task[None] | None) -> DrainedWith:
         """In order, each step bounded: what is not claimed, what runs, what leads, what is acknowledged."""
-        log.info("draining: %d attempts run, limit %g s", len(self._running), self._options.drain.total_seconds())
+        running = counted(len(self._running), "attempt runs", "attempts run")
+        log.info("draining: %s, limit %g s", running, self._options.drain.total_seconds())
         await self._consumer.stop_consuming()
         await self._claims.stop()
         await self._hand_back.drain()
@@ -214,7 +216,9 @@ class Worker:
         await self._settlement.record()
         await self._consumer.close()
         if left:
-            log.warning("drained: %d attempts are left to their leases", left)
+            log.warning(
+                "drained: %s", counted(left, "attempt is left to its lease", "attempts are left to their leases")
+            )
             return DrainedWith.SOMETHING_LEFT_TO_ITS_LEASE
         return DrainedWith.SOMETHING_RELEASED if self._released else DrainedWith.EVERYTHING_REPORTED
 

@@ -139,7 +139,7 @@ def test_queued_job__says_what_it_waits_for_and_why(ledger: Ledger) -> None:
     unhandled = ledger.submit()
     ledger.worker.claim(unhandled, types=["other"])
     words = facts_of(page_of(ledger, unhandled))["waits for"]
-    assert f"{ledger.worker.process.name} has no handler for work (asked 1 times)" in words
+    assert f"{ledger.worker.process.name} has no handler for work (asked 1 time)" in words
 
 
 def test_last_lost_attempt__says_that_nothing_more_is_tried(ledger: Ledger) -> None:

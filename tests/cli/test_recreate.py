@@ -34,7 +34,7 @@ def test_recreate__makes_the_queue_anew_and_rings_its_jobs(
         "setup", shop, "--recreate", "sums", "--recreate", f"{namespace}.q.default", env=as_owner | OTHER_LIMIT
     )
 
-    assert f"made {namespace}.q.sums anew; 1 jobs" in said.ok().out
+    assert f"made {namespace}.q.sums anew; 1 job that waits" in said.ok().out
     assert {str(row.job_id) for row in _outbox(database, namespace)} == {job, other}
     ready("setup", shop, env=as_owner | OTHER_LIMIT).ok()
     ready("setup", shop, env=as_owner).fails(5)
@@ -63,7 +63,7 @@ async def test_recreate__does_not_lose_kept_messages_unasked(
     recreate = ("setup", shop, "--recreate", queue)
 
     kept = ready.process(*recreate, env=as_owner)
-    kept.fails(7, "keeps 1 messages", "--yes")
+    kept.fails(7, "keeps 1 message that", "--yes")
     assert await removal.message_count(broker_url, queue) == 1
     ready.process(*recreate, "--yes", env=as_owner).ok()
     assert await removal.message_count(broker_url, queue) == 0

@@ -6,9 +6,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from brokerjobs.broker.inspection import Standing
-from brokerjobs.cli.checkup.findings import counted, fail, ok, several, warn
+from brokerjobs.cli.checkup.findings import fail, ok, several, warn
 from brokerjobs.cli.failures import ExitCode, complaint_of
 from brokerjobs.rules.durations import show_duration
+from brokerjobs.rules.texts import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

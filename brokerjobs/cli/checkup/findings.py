@@ -88,11 +88,6 @@ def _gravity(finding: Finding) -> int:
     return _GRAVEST.index(finding.code) if finding.code in _GRAVEST else len(_GRAVEST)
 
 
-def counted(count: int, one: str, several: str) -> str:
-    """A number and its words."""
-    return f"{count} {one if count == 1 else several}"
-
-
 def several(names: Sequence[str], most: int = 5) -> str:
     """Names in a sentence, the first few of many."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from brokerjobs.cli.checkup.findings import counted, fail, ok, several, warn
+from brokerjobs.cli.checkup.findings import fail, ok, several, warn
 from brokerjobs.cli.failures import ExitCode
 from brokerjobs.rules.durations import show_duration
+from brokerjobs.rules.texts import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

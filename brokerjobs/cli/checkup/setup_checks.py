@@ -6,11 +6,12 @@ import platform
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
-from brokerjobs.cli.checkup.findings import counted, fail, ok, several, warn
+from brokerjobs.cli.checkup.findings import fail, ok, several, warn
 from brokerjobs.cli.failures import ExitCode
 from brokerjobs.errors import SchemaMismatch
 from brokerjobs.ledger import inspection, schema
 from brokerjobs.ledger.roles import GRANTS, ROLES
+from brokerjobs.rules.texts import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
