@@ -77,11 +77,9 @@ class _Play:
 
     def step(self, number: int) -> bool:
         """One session takes a step; those that it held up may then go on by themselves. Whether anything happened."""
-        acting = self.sessions[number]
-        acting.step()
-        for other in self.sessions:
-            if other.status is Status.BLOCKED and other is not acting:
-                other.settle()
+        self.sessions[number].step()
+        while any(self._is_let_go(session) for session in self.sessions):
+            pass  # whoever was let go may have let go others
         happened = False
         for who in sorted(range(len(self.sessions)), key=lambda n: n != number):
             session = self.sessions[who]
@@ -101,6 +99,13 @@ class _Play:
             return False
         self.last, self.busy = number, set()
         return True
+
+    @staticmethod
+    def _is_let_go(session: Session) -> bool:
+        if session.status is not Status.BLOCKED:
+            return False
+        session.settle()
+        return session.status is not Status.BLOCKED
 
     def look_at_the_end(self) -> None:
         stuck = [session.name for session in self.sessions if session.status is not Status.ENDED]
@@ -133,13 +138,13 @@ class Explorer:
         stage, triple = self._stage, self._triple
         scene = triple.ground(stage.ledger)
         scene.begin()
-        sessions = [_session(stage, scene, number, part) for number, part in enumerate(triple.parts)]
+        sessions = [session_of(stage, scene, number, part) for number, part in enumerate(triple.parts)]
         play = _Play(triple, scene, sessions, Story(triple.name), [()] * len(sessions))
         self.played.append(play.story)
         try:
             happened = True
             for number in prefix:
-                assert number in play.enabled(), f"{prefix} cannot be played again: something but the order decides"
+                assert number in play.enabled(), f"{prefix} went another way, not by its order alone:\n{play.story}"
                 happened = self._step(play, number, place)
             if not happened:
                 return None
@@ -185,6 +190,7 @@ def _said(error: psycopg.Error) -> str:
     return str(error).splitlines()[0]
 
 
-def _session(stage: Stage, scene: Scene, number: int, part: Part) -> Session:
+def session_of(stage: Stage, scene: Scene, number: int, part: Part) -> Session:
+    """A session of the stage that is to do a part."""
     hand = Hand(part.name, stage.caller(number, part.role), scene, stage.gates)
     return Session(part.name, hand, part.program(hand), stage.threads[number])

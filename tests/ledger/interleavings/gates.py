@@ -84,10 +84,13 @@ class Gates:
         self._keeper.execute("select pg_advisory_lock(%s, %s)", [pid, door])
 
     def held_up_by(self, caller: Caller) -> set[int]:
-        """Whom a caller waits for just now, the keeper of the doors included; nobody if it runs or is idle."""
+        """Which sessions, or the keeper of the doors, a caller waits for just now.
+
+        Not the server's own processes: autovacuum takes a table that was emptied, for a moment.
+        """
         query = "select pg_blocking_pids(pid) from " + _SERVES
         row = self._keeper.execute(query, [_name(caller)]).fetchone()
-        return set(row[0]) if row else set()
+        return set(row[0]) & (self._shut | {self.keeper_pid}) if row else set()
 
     def doing(self, pid: int) -> str:
         """What the server says that a session does."""

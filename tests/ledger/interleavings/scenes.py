@@ -196,13 +196,13 @@ class Stage:
         self._open.callback(self._doors.close)
         owner = self._open.enter_context(self._doors.connect("owner"))
         self.ledger = self._open.enter_context(Ledger(self._doors, LedgerClock(owner), Place(namespace)))
-        self.gates = self._open.enter_context(Gates(database.admin_url))
+        self.threads = [self._open.enter_context(ThreadPoolExecutor(1)) for _ in range(3)]
+        self.gates = self._open.enter_context(Gates(database.admin_url))  # closed first: nobody is left at a door
         self.gates.install(owner)
         owner.execute(_NOTES.encode())
         owner.execute(_PATIENT.encode())
         self._sweeper = self._open.enter_context(psycopg.connect(database.admin_url, autocommit=True))
         self._sweeper.execute("set session_replication_role = replica")  # triggers keep nobody from clearing the stage
-        self.threads = [self._open.enter_context(ThreadPoolExecutor(1)) for _ in range(3)]
         self._callers: dict[tuple[int, str], Caller] = {}
 
     def caller(self, session: int, role: str) -> Caller:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from tests.ledger.interleavings import grounds
-from tests.ledger.interleavings.explorer import Explorer, Part, Triple
+from tests.ledger.interleavings.explorer import Explorer, Part, Triple, session_of
 from tests.ledger.interleavings.flaws import FLAWS, planted
 from tests.ledger.interleavings.programs import CANCEL, COMPLETE, FAIL, RELEASE, does
-from tests.ledger.interleavings.sessions import BUSY
+from tests.ledger.interleavings.sessions import BUSY, Status
 from tests.ledger.interleavings.shortest import first_broken, shortest
 from tests.ledger.interleavings.triples import TRIPLES
+from tests.waiting import eventually_sync
 
 if TYPE_CHECKING:
     from tests.ledger.interleavings.scenes import Stage
@@ -72,6 +75,23 @@ def test_explorer__knows_who_waits(stage: Stage) -> None:
         "person: cancel: refused, not yet committed",
         "person: cancel: commits",
     ] in told
+
+
+def test_session__that_a_stranger_holds_up_does_not_wait(stage: Stage) -> None:
+    """Autovacuum takes a table that was emptied, for a moment: nothing that the ledger does."""
+    scene = grounds.running(stage.ledger)
+    session = session_of(stage, scene, 0, Part("worker", "worker", does(COMPLETE)))
+    held_up = "select cardinality(pg_blocking_pids(%s)) > 0"
+    with psycopg.connect(stage.ledger.database.admin_url) as stranger, ThreadPoolExecutor(1) as thread:
+        stranger.execute("lock table brokerjobs.job_state in access exclusive mode")
+        step = thread.submit(session.step)
+        eventually_sync(lambda: stranger.execute(held_up, [session.hand.pid]).fetchone() == (True,))
+        stranger.rollback()
+        step.result()
+
+    assert (session.status, session.said) == (Status.GATED, ["stops before it decides"])
+    session.abandon()
+    stage.clear()
 
 
 def test_explorer__plays_the_same_orders_every_time(stage: Stage) -> None:
