@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from aiormq.exceptions import ChannelAccessRefused, ChannelClosed, ChannelLockedResource, ChannelNotFoundEntity
@@ -10,8 +11,11 @@ from brokerjobs.broker.connection import linked, place
 from brokerjobs.errors import PermissionDenied
 
 if TYPE_CHECKING:
-    from brokerjobs.broker.connection import Link
     from brokerjobs.broker.topology import Topology
+
+# RabbitMQ tells the consumers of a deleted quorum queue a moment after its answer, and only if it finds none of that
+# name then: if it is declared again at once they stay, unserved for ever (3.10.8: 12 of 12; none of 4 after 20 ms).
+_TOLD_SECONDS = 1.0
 
 
 async def message_count(url: str, queue: str) -> int | None:
@@ -31,14 +35,21 @@ async def message_count(url: str, queue: str) -> int | None:
 
 
 async def remove(url: str, queue: str) -> None:
-    """Delete `queue` with what is in it, if it is there.  Raises PermissionDenied, BrokerUnavailable."""
+    """Delete `queue` with what is in it, if it is there, and return once its consumers have had time to be told.
+
+    Raises PermissionDenied, BrokerUnavailable.
+    """
     async with linked(url, "setup") as link:
+        channel = await link.channel()
         try:
-            await _delete(link, queue)
+            there = await link.answer(channel.queue_declare(queue, passive=True))
+            await link.answer(channel.queue_delete(queue))
         except ChannelNotFoundEntity:
             return
         except (ChannelAccessRefused, ChannelLockedResource) as error:
             raise _denied(url, queue, error) from error
+        if there.consumer_count:
+            await asyncio.sleep(_TOLD_SECONDS)
 
 
 async def remove_all(url: str, topology: Topology) -> None:
@@ -55,11 +66,6 @@ async def remove_all(url: str, topology: Topology) -> None:
                 await link.answer(channel.exchange_delete(name))
         except (ChannelAccessRefused, ChannelLockedResource) as error:
             raise _denied(url, name, error) from error
-
-
-async def _delete(link: Link, queue: str) -> None:
-    channel = await link.channel()
-    await link.answer(channel.queue_delete(queue))
 
 
 def _denied(url: str, queue: str, error: ChannelClosed) -> PermissionDenied:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from yarl import URL
 
-from brokerjobs.broker import names, topology
+from brokerjobs.broker import names, removal, topology
 from brokerjobs.broker.consumer import Consumer
 from brokerjobs.broker.protocol import PublishOutcome
 from brokerjobs.broker.publisher import Publisher
@@ -85,7 +85,7 @@ async def test_consumer__that_may_not_read_any_more_does_not_say_that_the_route_
     received = await inbox(node_route, url=url)
     await received.consumes(node_route)
     node.ctl("set_permissions", "-p", "/", str(URL(url).user), NOTHING, NOTHING, NOTHING)
-    await raw.delete(node.url, node_route)
+    await removal.remove(node.url, node_route)
     await topology.declare(node.url, topology.Topology(routes=frozenset({node_route})))
 
     async def is_refused() -> bool:

@@ -235,6 +235,23 @@ async def test_route__that_is_deleted_is_consumed_again_once_it_is_declared(
     assert (await received.has(3))[2].route == deleted
 
 
+async def test_route__that_is_made_anew_at_once_is_consumed_again(
+    broker: Broker, namespace: str, publisher: Publisher, inbox: InboxFactory
+) -> None:
+    """As `brokerjobs setup --recreate` does, while its workers run."""
+    route = names.route_name(namespace, "default")
+    wanted = Topology(routes=frozenset({route}))
+    await broker.declare(wanted)
+    received = await inbox(route)
+    await received.consumes(route)
+
+    await broker.remove_queue(route)
+    await broker.declare(wanted)
+
+    assert await publisher.publish([ring(route)]) == [PublishOutcome.CONFIRMED]
+    assert (await received.has(1))[0].route == route
+
+
 async def test_stop_consuming__receives_nothing_more_and_settles_what_came(
     broker: Broker, route: str, publisher: Publisher, inbox: InboxFactory
 ) -> None:
