@@ -103,6 +103,7 @@ async def test_case_31_a_queue_that_belongs_to_another_connection_disturbs_no_ot
         (await setup()).fails(5, f"{sums!r} exists at the broker with exclusive = True, wanted False")
         (await setup("--recreate", "sums")).fails(9, "belongs to another connection alone; it goes when that is closed")
         async with Inbox(broker_url, {sums: 5, other: 5}) as received:
+            await received.consumes(other)
             for number in range(1, 4):
                 await channel.basic_publish(b"?", exchange=names.jobs_exchange(namespace), routing_key=other)
                 await received.refuses(number)
