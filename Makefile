@@ -40,6 +40,7 @@ check: $(ready) ## lint, formatting, types and layers
 	$(BIN)/lint-imports
 
 bench: $(ready) ## measure against the peers (ARGS=…)
+	$(BIN)/python -m brokerjobs.servers
 	$(BIN)/python -m tests.bench $(ARGS)
 
 lock: ## renew requirements.txt from pyproject.toml (needs uv)
