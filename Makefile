@@ -25,12 +25,15 @@ demo: $(ready) ## jobs survive killed workers, on private servers (ARGS=…, IMA
 
 test: check pytest ## everything that has to hold before a commit
 
+# Two at a time: many tests wait for processes. The tests of a file stay together, since they share servers.
+PYTEST = $(BIN)/pytest --numprocesses=2 --dist=loadfile
+
 pytest: $(ready) ## the tests alone (ARGS=… goes to pytest)
 	$(BIN)/python -m brokerjobs.servers
-	$(BIN)/pytest $(ARGS)
+	$(PYTEST) $(ARGS)
 
 test-containers: $(ready) ## all tests on RabbitMQ 4.0 and PostgreSQL 17 in containers, and docker-compose.yml (needs Docker)
-	$(BIN)/pytest --servers=containers $(ARGS)
+	$(PYTEST) --servers=containers $(ARGS)
 
 check: $(ready) ## lint, formatting, types and layers
 	$(BIN)/ruff check .

@@ -102,7 +102,8 @@ async def run(stage: Stage, sizes: Sizes) -> dict[str, Any]:
     drained = await rounds(
         sizes.rounds,
         {
-            "bare": lambda: draining.bare(stage, sizes.jobs),
+            "bare": lambda: asyncio.to_thread(draining.bare, stage.broker_url, sizes.jobs, fast_loop=False),
+            "bare on uvloop": lambda: asyncio.to_thread(draining.bare, stage.broker_url, sizes.jobs, fast_loop=True),
             "tuned": lambda: draining.ours(stage, TUNED, sizes.jobs),
             "default": lambda: draining.ours(stage, DEFAULT, sizes.jobs),
         },
@@ -112,8 +113,10 @@ async def run(stage: Stage, sizes: Sizes) -> dict[str, Any]:
         "drain_per_s": round(medians["tuned"]),
         "drain_default_per_s": round(medians["default"]),
         "bare_aio_pika_per_s": round(medians["bare"]),
+        "bare_aio_pika_uvloop_per_s": round(medians["bare on uvloop"]),
         "drain_ratio": round(medians["tuned"] / medians["bare"], 3),
         "drain_default_ratio": round(medians["default"] / medians["bare"], 3),
+        "drain_ratio_uvloop": round(medians["tuned"] / medians["bare on uvloop"], 3),
         "rounds": {label: [round(rate) for rate in rates] for label, rates in drained.items()},
     }
     if sizes.submits:
@@ -147,12 +150,16 @@ def table(figures: dict[str, Any]) -> str:
     """The figures for a reader."""
     sizes = figures["sizes"]
     settings = ", ".join(f"{name} {value}" for name, value in figures["settings"].items())
+    bare, faster = figures["bare_aio_pika_per_s"], figures["bare_aio_pika_uvloop_per_s"]
     lines = [
         f"PostgreSQL: {settings}; medians of {sizes['rounds']} interleaved rounds",
         f"no-op jobs drained a second, {sizes['jobs']} jobs",
-        _row("bare aio-pika consume + ack", f"prefetch {PREFETCH}", figures["bare_aio_pika_per_s"], 1.0),
-        _row("brokerjobs, tuned", str(TUNED), figures["drain_per_s"], figures["drain_ratio"]),
-        _row("brokerjobs, default", str(DEFAULT), figures["drain_default_per_s"], figures["drain_default_ratio"]),
+        _row("bare aio-pika consume + ack", f"asyncio, prefetch {PREFETCH}", bare, 1.0),
+        _row("bare aio-pika consume + ack", f"uvloop, prefetch {PREFETCH}", faster, faster / bare),
+        _row("brokerjobs", f"uvloop, {TUNED}", figures["drain_per_s"], figures["drain_ratio"]),
+        _row(
+            "brokerjobs, default", f"uvloop, {DEFAULT}", figures["drain_default_per_s"], figures["drain_default_ratio"]
+        ),
     ]
     if "submit_per_s" in figures:
         lines += [
@@ -174,7 +181,7 @@ def table(figures: dict[str, Any]) -> str:
 
 
 def _row(who: str, how: str, rate: int, ratio: float | None = None) -> str:
-    return f"  {who:<30} {how:<34} {rate:>7}/s" + ("" if ratio is None else f"  {ratio:>6.3f}")
+    return f"  {who:<30} {how:<42} {rate:>7}/s" + ("" if ratio is None else f"  {ratio:>6.3f}")
 
 
 def _say(text: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import aio_pika
 import psycopg
+import uvloop
 from uuid_utils.compat import uuid7
 
 from tests.bench.stage import PREFETCH
@@ -38,9 +39,15 @@ async def seconds_of(stage: Stage, namespace: str) -> float:
     return float((row or (0,))[0])
 
 
-async def bare(stage: Stage, messages: int) -> float:
-    """Messages a second that a plain aio-pika consumer acknowledges, from the first to the last."""
-    async with await aio_pika.connect(stage.broker_url) as connection:
+def bare(broker_url: str, messages: int, *, fast_loop: bool) -> float:
+    """Messages a second that a plain aio-pika consumer acknowledges, on asyncio's own event loop or on uvloop's."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop if fast_loop else None) as runner:
+        return runner.run(_consume(broker_url, messages))
+
+
+async def _consume(broker_url: str, messages: int) -> float:
+    """Messages a second, from the first to the last."""
+    async with await aio_pika.connect(broker_url) as connection:
         channel = await connection.channel()
         await channel.set_qos(prefetch_count=PREFETCH)
         name = f"bare-{uuid7().hex[-8:]}"

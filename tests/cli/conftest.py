@@ -67,8 +67,8 @@ def shop(folder: Path, namespace: str) -> str:
 
 @pytest.fixture
 def offline(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Commands that know no server."""
-    for name in ("BROKERJOBS_DATABASE_URL", "BROKERJOBS_BROKER_URL", "BROKERJOBS_APP"):
+    """Commands that know no server, and no width of a terminal."""
+    for name in ("BROKERJOBS_DATABASE_URL", "BROKERJOBS_BROKER_URL", "BROKERJOBS_APP", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     return Command(folder, {"NO_COLOR": "1"})
 
