@@ -1,4 +1,4 @@
-"""Fresh ledgers for tests: copies of one template database, and least-privileged logins for the four roles."""
+"""Fresh ledgers for tests: copies of one template database, and least-privileged logins for the roles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from brokerjobs.ledger import schema
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-KINDS = ("producer", "worker", "coordinator", "reader")
+KINDS = ("producer", "worker", "coordinator", "reader", "operator")
 _OWNER = "brokerjobs_test_owner"
 
 
@@ -35,6 +35,7 @@ class Database:
     worker_url: str
     coordinator_url: str
     reader_url: str
+    operator_url: str
 
     @property
     def direct(self) -> Database:
@@ -140,6 +141,7 @@ class Databases:
             worker_url=urls["worker"],
             coordinator_url=urls["coordinator"],
             reader_url=urls["reader"],
+            operator_url=urls["operator"],
         )
 
     def _url(self, database: str, login: str) -> str:

@@ -12,7 +12,7 @@ from brokerjobs.cli.failures import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_GRANT_HELP = "Let a login act as producer, worker, coordinator or reader; may be repeated."
+_GRANT_HELP = "Let a login act as producer, worker, coordinator, reader or operator; may be repeated."
 _RECREATE_HELP = "Delete a queue and make it anew: for changed arguments; its jobs are rung again. May be repeated."
 
 

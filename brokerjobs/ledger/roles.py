@@ -8,10 +8,13 @@ PRODUCER: Final = "brokerjobs_producer"
 WORKER: Final = "brokerjobs_worker"
 COORDINATOR: Final = "brokerjobs_coordinator"
 READER: Final = "brokerjobs_reader"
+OPERATOR: Final = "brokerjobs_operator"
 
-ROLES: Final = (PRODUCER, WORKER, COORDINATOR, READER)
+ROLES: Final = (PRODUCER, WORKER, COORDINATOR, READER, OPERATOR)
 
 EVERYBODY: Final = frozenset({"schema_version", "status", "status_v1", "find", "doctor"})
+LOOKS: Final = frozenset({"record", "list", "results"})
+"""What people look at."""
 
 GRANTS: Final[dict[str, frozenset[str]]] = {
     PRODUCER: EVERYBODY | {"submit", "submit_v1", "cancel", "cancel_v1", "outbox_done", "results", "record", "list"},
@@ -58,6 +61,7 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "retain_evidence",
         "retain_events",
     },
-    READER: EVERYBODY | {"record", "list", "results"},
+    READER: EVERYBODY | LOOKS,
+    OPERATOR: EVERYBODY | LOOKS | {"cancel", "cancel_v1"},
 }
 """Role to the functions that its members may execute (design of the ledger: SECURITY DEFINER, nothing else)."""

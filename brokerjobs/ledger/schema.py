@@ -174,7 +174,7 @@ def _grant_to(connection: psycopg.Connection, grantee: str, role: str) -> None:
 
 
 def grant(url: str, kind: str, login: str) -> None:
-    """Makes `login` a member of the group role of `kind` (producer, worker, coordinator, reader).
+    """Makes `login` a member of the group role of `kind` (producer, worker, coordinator, reader, operator).
 
     Where the group roles could not be made (managed databases) the login gets the functions themselves.
     Raises ConfigurationError for an unknown kind, PermissionDenied, LedgerUnavailable.

@@ -11,7 +11,7 @@ import pytest
 from brokerjobs.cli.checkup.findings import Level, Limits, exit_code
 from brokerjobs.cli.failures import ExitCode
 from brokerjobs.ledger import calls, schema
-from tests.databases import replaced
+from tests.databases import KINDS, replaced
 
 if TYPE_CHECKING:
     from tests.conftest import PostgresFactory
@@ -122,7 +122,7 @@ def test_login__of_a_process_that_was_never_granted_its_kind_fails(patient: Pati
 
 
 def test_doctor__may_be_any_login_and_says_which_kinds_it_is(patient: Patient) -> None:
-    for kind in ("producer", "worker", "coordinator", "reader"):
+    for kind in KINDS:
         url = getattr(patient.database, f"{kind}_url")
         diagnosis = patient.examine(database_url=url)
         assert diagnosis.bad() == []

@@ -166,7 +166,7 @@ def test_apply__of_a_server_that_is_away_says_so(database: Database) -> None:
 
 
 def test_grant__refuses_an_unknown_kind_and_an_unknown_login(database: Database) -> None:
-    with pytest.raises(ConfigurationError, match="producer, worker, coordinator, reader"):
+    with pytest.raises(ConfigurationError, match="producer, worker, coordinator, reader, operator"):
         schema.grant(database.owner_url, "admin", "brokerjobs_test_worker")
     with pytest.raises(ConfigurationError, match="no role 'nobody'"):
         schema.grant(database.owner_url, "worker", "nobody")

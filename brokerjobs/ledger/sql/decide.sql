@@ -10,6 +10,8 @@ declare
   v_why text := p_failure ->> 'why';
   v_retry_after double precision := p_failure ->> 'retry_after';
   v_elapsed_end timestamptz := s.first_claimed_at + j.retry_elapsed;
+  v_used integer := s.charged - s.forgiven;
+  v_granted integer := coalesce(s.granted, j.retry_attempts);
   v_spent boolean;
 begin
   if p_ended <> 'waiting' and (v_class = 'unsafe' or (not j.repeatable and s.started and not v_classified)) then
@@ -50,13 +52,13 @@ begin
     d.wait_detail := case when s.waiting = 'placement' and s.wait_detail ? 'refusals' then s.wait_detail end;
   else
     d.waiting := 'retry';
-    d.wait_until := t + case when v_retry_after is null then retry_delay(j, s.charged)
+    d.wait_until := t + case when v_retry_after is null then retry_delay(j, v_used)
       else make_interval(secs => greatest(0, least(v_retry_after, 365 * 86400))) end;
   end if;
 
   -- A waiting job is spent only if its last attempt was lost: every other road was refused before it began to wait.
   v_spent := case when p_ended = 'waiting' then s.waiting = 'retry' and s.wait_detail ? 'last'
-    else s.charged >= j.retry_attempts or coalesce(d.wait_until, t) > v_elapsed_end end;
+    else v_used >= v_granted or coalesce(d.wait_until, t) > v_elapsed_end end;
   if v_spent and p_ended = 'lost' then
     -- Its success may still arrive: nobody can claim the job, and `due` ends it one lease later.
     d.wait_until := t + j.lease;
@@ -65,8 +67,8 @@ begin
     d.failure_class := 'exhausted';
     d.waiting := null;
     d.wait_until := null;
-    d.reason := case when s.charged >= j.retry_attempts
-      then format('%s of %s attempts used', s.charged, j.retry_attempts)
+    d.reason := case when v_used >= v_granted
+      then format('%s of %s attempts used', v_used, v_granted)
       else format('no retry fits into %s after the first claim', j.retry_elapsed) end;
     return d;
   end if;

@@ -23,7 +23,8 @@ begin
         where p.pronamespace = 'brokerjobs'::regnamespace and has_function_privilege(r.oid, p.oid, 'execute')
           and has_schema_privilege(r.oid, 'brokerjobs', 'usage')))
       from pg_roles r where r.rolname = session_user or r.rolname in (select x.login from unnest(v_living) x)
-        or r.rolname in ('brokerjobs_producer', 'brokerjobs_worker', 'brokerjobs_coordinator', 'brokerjobs_reader')),
+        or r.rolname in ('brokerjobs_producer', 'brokerjobs_worker', 'brokerjobs_coordinator', 'brokerjobs_reader',
+          'brokerjobs_operator')),
     'login', session_user,
     'partitions', (select coalesce(jsonb_agg(c.relname order by c.relname), '[]') from pg_inherits i join pg_class c on c.oid = i.inhrelid
       where i.inhparent = 'event'::regclass),

@@ -1,6 +1,9 @@
--- Carries out a decision: state row, event, and whatever the new state owes (a ring, a review, a dead-letter message).
+-- Carries out a decision: state row, event, and whatever the new state owes (a ring; a review and a message about it; a
+-- dead-letter message and a place among the dead).
 create or replace function move_job(s job_state, d decision, p_kind text, p_attempt uuid, t timestamptz, p_detail jsonb)
 returns void language plpgsql volatile as $$
+declare
+  v_review uuid;
 begin
   update job_state x set
     state = d.state, waiting = d.waiting, wait_until = d.wait_until, wait_detail = d.wait_detail, lease_until = null,
@@ -15,11 +18,19 @@ begin
     insert into outbox (kind, job_id, made_at, hold_until) values ('doorbell', s.job_id, t, t);
   elsif d.state = 'failed' then
     insert into outbox (kind, job_id, made_at, hold_until) values ('dead', s.job_id, t, t);
+    perform bury(s, d, t);
   elsif d.state = 'review' then
-    insert into review (id, job_id, attempt_id, cause, opened_at) values (make_uuid7(t), s.job_id, p_attempt, d.reason, t)
-    on conflict (job_id) where closed_at is null do nothing;
+    insert into review (id, job_id, attempt_id, cause, opened_at, detail)
+      values (make_uuid7(t), s.job_id, p_attempt, d.reason, t, review_detail(s, p_attempt, p_kind))
+      on conflict (job_id) where closed_at is null do nothing returning id into v_review;
+    if v_review is not null then
+      perform note(s.job_id, p_attempt, 'review_opened', 'review', t, jsonb_build_object('review', v_review));
+    end if;
   end if;
   if s.state = 'review' and d.state <> 'review' then
     update review r set closed_at = t, closed_as = d.state, closed_by = p_kind where r.job_id = s.job_id and r.closed_at is null;
+  end if;
+  if s.state = 'failed' then
+    delete from dead x where x.job_id = s.job_id;
   end if;
 end $$;

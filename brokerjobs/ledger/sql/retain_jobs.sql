@@ -35,6 +35,8 @@ begin
   get diagnostics attempts = row_count;
   delete from late_report l where l.job_id = any (v_jobs);
   delete from review r where r.job_id = any (v_jobs);
+  delete from request q where q.job_id = any (v_jobs);
+  delete from dead x where x.job_id = any (v_jobs);
   delete from event_kept e where e.job_id = any (v_jobs);
   update idempotency_key k set record_gone_at = t from job j
     where j.id = any (v_jobs) and (k.namespace, k.type, k.key) = (j.namespace, j.type, j.key) and k.job_id = j.id;
