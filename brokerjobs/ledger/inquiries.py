@@ -163,7 +163,10 @@ def status(job_ids: Sequence[UUID]) -> Query[Standing]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Where a job stands, and what ended it or put it into review; `result` is JSON text."""
+    """Where a job stands, and what ended it or put it into review; `result` is JSON text, None for none.
+
+    `decided` says who ended it in a review, with what reference, and whether a result was given.
+    """
 
     job_id: UUID
     state: str
@@ -172,11 +175,12 @@ class Outcome:
     failure_class: str | None
     reason: str | None
     attempts: list[dict[str, Any]] | None
+    decided: dict[str, Any] | None = None
 
 
 def results(job_ids: Sequence[UUID]) -> Query[Outcome]:
     """One poll for all waiters; jobs unknown to the ledger have no row."""
-    return Query("select * from brokerjobs.results(%s::uuid[])", [_array(map(str, job_ids))], Outcome)
+    return Query("select * from brokerjobs.outcomes(%s::uuid[])", [_array(map(str, job_ids))], Outcome)
 
 
 @dataclass(frozen=True, slots=True)

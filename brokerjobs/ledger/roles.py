@@ -13,11 +13,14 @@ OPERATOR: Final = "brokerjobs_operator"
 ROLES: Final = (PRODUCER, WORKER, COORDINATOR, READER, OPERATOR)
 
 EVERYBODY: Final = frozenset({"schema_version", "status", "status_v1", "find", "doctor"})
-LOOKS: Final = frozenset({"record", "list", "results"})
+LOOKS: Final = frozenset(
+    {"record", "list", "results", "outcomes", "review_list", "review_show", "dead_list", "dead_jobs", "dead_show"}
+)
 """What people look at."""
 
 GRANTS: Final[dict[str, frozenset[str]]] = {
-    PRODUCER: EVERYBODY | {"submit", "submit_v1", "cancel", "cancel_v1", "outbox_done", "results", "record", "list"},
+    PRODUCER: EVERYBODY
+    | {"submit", "submit_v1", "cancel", "cancel_v1", "outbox_done", "results", "outcomes", "record", "list"},
     WORKER: EVERYBODY
     | {
         "claim",
@@ -62,6 +65,6 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "retain_events",
     },
     READER: EVERYBODY | LOOKS,
-    OPERATOR: EVERYBODY | LOOKS | {"cancel", "cancel_v1"},
+    OPERATOR: EVERYBODY | LOOKS | {"cancel", "cancel_v1", "review_resolve", "dead_replay", "dead_discard", "adopt"},
 }
 """Role to the functions that its members may execute (design of the ledger: SECURITY DEFINER, nothing else)."""

@@ -18,14 +18,18 @@ if TYPE_CHECKING:
     import psycopg
 
 # Each asks for job ids over `s` (chosen rows of job_state), `a` (their attempts), `e` (their events that name a state),
-# `unknown` (their attempts that ended with an unknown outcome).
+# `unknown` (their attempts that ended with an unknown outcome, about which no person has decided).
 RULES: Final[dict[str, str]] = {
     "one result is accepted at most": """
         select job_id from a where verdict = 'accepted' group by job_id having count(*) > 1""",
-    "a succeeded job names its accepted attempt": """
+    "a succeeded job names its accepted attempt, or the review in which a person said that it happened": """
         select s.job_id from s
-          left join a on a.id = s.accepted_attempt_id and a.job_id = s.job_id and a.verdict = 'accepted'
-        where s.state = 'succeeded' and a.id is null""",
+          left join a on a.id = s.accepted_attempt_id and a.job_id = s.job_id
+            and (a.verdict = 'accepted' or a.reported_as = 'completed' and exists (
+              select from brokerjobs.event x where x.job_id = a.job_id and x.attempt_id = a.id and x.kind = 'adopted'))
+          left join brokerjobs.review r on r.id = s.accepted_review_id and r.job_id = s.job_id
+            and r.decision = 'happened'
+        where s.state = 'succeeded' and (a.id is null) = (r.id is null)""",
     "an accepted attempt's job has succeeded": """
         select s.job_id from s join a using (job_id)
         where a.verdict = 'accepted' and (s.state, s.accepted_attempt_id) is distinct from ('succeeded', a.id)""",
@@ -50,18 +54,21 @@ RULES: Final[dict[str, str]] = {
         having s.charged <> count(a.id) filter (where a.charged) or s.charged + s.uncharged <> s.number""",
     "charges stay within their bounds": """
         select s.job_id from s join brokerjobs.job j on j.id = s.job_id
-        where s.charged not between 0 and j.retry_attempts or s.uncharged not between 0 and 20""",
+        where s.charged - s.forgiven not between 0 and coalesce(s.granted, j.retry_attempts)
+          or s.forgiven not between 0 and s.charged or s.uncharged not between 0 and 20""",
     "nobody claims before the time of the next try": """
         select job_id from (select job_id, claimed_at < lag(answer_until) over w as bad from a
           window w as (partition by job_id order by number)) x where bad""",
-    "a cancel request is obeyed": """
-        select s.job_id from s where s.cancel is not null and s.state not in ('running', 'review', 'cancelled')""",
+    "a cancel request is obeyed, unless a person decided otherwise": """
+        select s.job_id from s where s.cancel is not null and s.state not in ('running', 'review', 'cancelled')
+          and not exists (select from brokerjobs.review r where r.job_id = s.job_id
+            and (r.decision, s.state) in (('happened', 'succeeded'), ('give_up', 'failed')))""",
     "no result is accepted once the deadline has passed": """
         select s.job_id from s join a on a.id = s.accepted_attempt_id where s.deadline <= a.reported_at""",
     # Started, not repeatable, and its handler has not said that it may be repeated: nobody knows what it did.
-    "an unknown outcome is not repeated": """
+    "an unknown outcome is not repeated before a person has decided": """
         select u.job_id from unknown u join a on a.job_id = u.job_id and a.number > u.number""",
-    "an unknown outcome is not hidden by the job's end": """
+    "an unknown outcome is not hidden by the job's end before a person has decided": """
         select s.job_id from s join unknown u on u.id = s.attempt_id or u.job_id = s.job_id and s.attempt_id is null
         where s.state in ('failed', 'cancelled')""",
     "a review is about an attempt that has started, or said so": """
@@ -72,6 +79,9 @@ RULES: Final[dict[str, str]] = {
           select r.job_id from brokerjobs.review r join s using (job_id) where r.closed_at is null) o
             on o.job_id = s.job_id
         where (s.state = 'review') is distinct from (o.job_id is not null)""",
+    "exactly the failed jobs are among the dead": """
+        select s.job_id from s left join brokerjobs.dead d on d.job_id = s.job_id
+        where (s.state = 'failed') is distinct from (d.job_id is not null)""",
     "a queued job has a ring or a time": """
         select s.job_id from s where s.state = 'queued' and case when s.waiting = 'delivery'
           then s.rung_at is null and not exists (
@@ -96,7 +106,8 @@ with s as materialized (select * from brokerjobs.job_state where %(jobs)s::uuid[
   unknown as materialized (select a.* from a join brokerjobs.job j on j.id = a.job_id
     where a.closed_at is not null and a.verdict is distinct from 'accepted' and not coalesce(a.late, false)
       and (a.failure ->> 'class' = 'unsafe' or not j.repeatable and a.started_at is not null
-        and not coalesce((a.failure ->> 'classified')::boolean, false)))
+        and not coalesce((a.failure ->> 'classified')::boolean, false))
+      and not exists (select from brokerjobs.review r where r.attempt_id = a.id and r.decision is not null))
 """ + " union all ".join(
     f"select '{rule.replace(chr(39), chr(39) * 2)}', x.job_id from ({query}) x" for rule, query in RULES.items()
 )

@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 from psycopg.rows import args_row
 from uuid_utils.compat import uuid7
 
-from brokerjobs.ledger import calls, inquiries, services, ticks
+from brokerjobs.ledger import calls, decisions, inquiries, services, ticks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -197,6 +197,56 @@ class Caller:
         record = self.fetch(inquiries.record(job))[0].record
         assert record is not None
         return record
+
+    # A person's.
+
+    def review(self, job: UUID) -> dict[str, Any]:
+        """The review of a job, or the one with this id."""
+        (shown,) = self.fetch(decisions.review_show(job))
+        review: dict[str, Any] = json.loads(shown.review)
+        return review
+
+    def resolve(self, job: UUID, decision: str, *, version: int | None = None, **other: Any) -> dict[str, Any]:
+        """Decides a review, as it stands now unless a version is named.
+
+        `other`: reference, result, checked, request.
+        """
+        request: decisions.Request = other.pop("request", None) or asking()
+        if decision == "happened":
+            other.setdefault("reference", "receipt 7")
+        read = int(self.review(job)["version"]) if version is None else version
+        resolution = decisions.Resolution(decision=decision, **other)
+        return self.fetch(decisions.review_resolve(job, read, resolution, request))[0].answer
+
+    def replay(
+        self,
+        *jobs: UUID,
+        attempts: int | None = None,
+        deadline: datetime | timedelta | None = None,
+        request: decisions.Request | None = None,
+    ) -> list[str]:
+        """Replays failed jobs; the verdicts."""
+        rows = self.fetch(decisions.dead_replay(jobs, attempts, deadline, request or asking()))
+        return [f"{row.verdict}, repeated" if row.repeated else row.verdict for row in rows]
+
+    def discard(self, *jobs: UUID, request: decisions.Request | None = None) -> list[str]:
+        """Discards failed jobs; the verdicts."""
+        rows = self.fetch(decisions.dead_discard(jobs, request or asking()))
+        return [f"{row.verdict}, repeated" if row.repeated else row.verdict for row in rows]
+
+    def adopt(self, holding: Holding, request: decisions.Request | None = None) -> dict[str, Any]:
+        """Adopts the kept success of an attempt."""
+        query = decisions.adopt(holding.job_id, holding.attempt_id, request or asking())
+        return self.fetch(query)[0].answer
+
+    def groups(self) -> list[decisions.Group]:
+        """The groups of failed jobs of this namespace."""
+        return self.fetch(decisions.dead_list(self.place.namespace, None, 100))
+
+
+def asking(reason: str = "looked into it") -> decisions.Request:
+    """A new request of a person."""
+    return decisions.Request(id=uuid4(), by="ann", reason=reason)
 
 
 def holding_of(answer: calls.Claimed) -> Holding:

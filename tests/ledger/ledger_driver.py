@@ -80,6 +80,7 @@ class Ledger:
         self.worker = self.open("worker")
         self.producer = self.open("producer")
         self.coordinator = self.open("coordinator")
+        self.operator = self.open("operator")
         self.declare("work")
         self.declare("once", repeatable=False)
 

@@ -39,6 +39,9 @@ class StateRow:
     first_claimed_at: datetime | None
     rung_at: datetime | None
     accepted_attempt_id: UUID | None
+    accepted_review_id: UUID | None
+    forgiven: int
+    granted: int | None
     failure_class: str | None
     failure_reason: str | None
     finished_at: datetime | None
@@ -122,9 +125,16 @@ class ReviewRow:
     attempt_id: UUID | None
     cause: str
     opened_at: datetime
+    detail: dict[str, Any] | None
     closed_at: datetime | None
     closed_as: str | None
     closed_by: str | None
+    decision: str | None
+    login: str | None
+    reason: str | None
+    reference: str | None
+    result: Any
+    result_checked: bool | None
 
 
 class LedgerRows:

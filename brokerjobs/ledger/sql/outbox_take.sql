@@ -19,6 +19,10 @@ begin
       delete from outbox x where x.ticket = o.ticket;  -- its job is gone, and the row would keep the mark back for ever
       continue;
     end if;
+    if o.kind = 'dead' and not exists (select from job_state x where x.job_id = o.job_id and x.state = 'failed') then
+      delete from outbox x where x.ticket = o.ticket;  -- replayed or adopted meanwhile: its record would tell of no failure
+      continue;
+    end if;
     update outbox x set hold_until = t + interval '10 seconds', taken = x.taken + 1 where x.ticket = o.ticket;
     kind := o.kind; ticket := o.ticket; job_id := o.job_id; namespace := j.namespace; type := j.type; route := j.route;
     traceparent := j.traceparent;

@@ -8,7 +8,7 @@ language sql stable security definer set search_path = brokerjobs, pg_temp as $$
       'past_deadline', s.deadline <= clock()) end,
     'key', j.key, 'submitted_by', j.submitted_by, 'login', j.login, 'tags', j.tags,
     'submitted_at', rfc3339(j.submitted_at), 'observed_submitted_at', rfc3339(j.observed_at),
-    'not_before', rfc3339(j.not_before), 'deadline', rfc3339(j.deadline), 'traceparent', j.traceparent,
+    'not_before', rfc3339(j.not_before), 'deadline', rfc3339(s.deadline), 'traceparent', j.traceparent,
     'terms', jsonb_build_object('repeatable', j.repeatable, 'lease_seconds', extract(epoch from j.lease),
       'time_limit_seconds', extract(epoch from j.time_limit), 'retry', jsonb_build_object(
         'attempts', j.retry_attempts, 'elapsed_seconds', extract(epoch from j.retry_elapsed),
@@ -16,13 +16,14 @@ language sql stable security definer set search_path = brokerjobs, pg_temp as $$
         'max_delay_seconds', extract(epoch from j.retry_max_delay))),
     'payload', j.payload, 'payload_sha256', encode(j.payload_hash, 'hex'), 'payload_checked', j.payload_fingerprint is not null,
     'attempts', coalesce((select jsonb_agg(attempt_json(a, s) order by a.number) from attempt a where a.job_id = j.id), '[]'),
-    'charged', s.charged, 'uncharged', s.uncharged, 'fencing_number', s.fencing_number::text,
+    'charged', s.charged, 'uncharged', s.uncharged, 'forgiven', s.forgiven, 'granted', coalesce(s.granted, j.retry_attempts), 'fencing_number', s.fencing_number::text,
     'cancel', s.cancel, 'finished_at', rfc3339(s.finished_at),
-    'accepted_attempt', s.accepted_attempt_id,
-    'result', (select a.result from attempt a where a.id = s.accepted_attempt_id),
+    'accepted_attempt', s.accepted_attempt_id, 'accepted_review', s.accepted_review_id, 'result', result_of(s),
     'failure', case when s.failure_class is not null then jsonb_build_object('class', s.failure_class, 'reason', s.failure_reason) end,
     'reviews', coalesce((select jsonb_agg(jsonb_build_object('id', r.id, 'attempt', r.attempt_id, 'cause', r.cause,
-        'opened_at', rfc3339(r.opened_at), 'closed_at', rfc3339(r.closed_at), 'closed_as', r.closed_as, 'closed_by', r.closed_by)
+        'opened_at', rfc3339(r.opened_at), 'closed_at', rfc3339(r.closed_at), 'closed_as', r.closed_as, 'closed_by', r.closed_by,
+        'known', r.detail, 'decision', r.decision, 'login', r.login, 'reason', r.reason, 'reference', r.reference,
+        'result_given', r.result is not null, 'result_checked', r.result_checked)
         order by r.opened_at) from review r where r.job_id = j.id), '[]'),
     'late_reports', coalesce((select jsonb_agg(jsonb_build_object('attempt', l.attempt_id, 'fencing_number', l.fencing_number::text,
         'received_at', rfc3339(l.received_at), 'observed_at', rfc3339(l.observed_at), 'as', l.reported_as, 'reason', l.reason,
