@@ -9,7 +9,7 @@
     ├── WrongIsolation, StaleAttempt, AlreadyReported, ResultMissing    raised in an attempt's transaction
     ├── InvalidResult, ResultTooLarge
     ├── JobNotFound, RefusedMove
-    ├── JobFailed, JobCancelled, InReview, ResultTimeout            answers of `handle.result()`
+    ├── JobFailed, JobCancelled, InReview, DecidedByPerson, ResultTimeout    answers of `handle.result()`
     └── HandlerSignal: TemporaryFailure, InvalidJob, PolicyRejected, UnknownOutcome, Snooze    raised *by* handlers
 
 A message says what, where, and what to do.  Evidence is given by keyword and kept; errors survive `pickle`.
@@ -321,12 +321,26 @@ class JobCancelled(BrokerjobsError):
     reason: str = ""
 
 
-@_says("job {job_id} is in review, its outcome is unknown: {reason}; see `brokerjobs jobs show {job_id}`")
+@_says("job {job_id} is in review, its outcome is unknown: {reason}; see `brokerjobs review show {job_id}`")
 class InReview(BrokerjobsError):
     """The outcome of the job is unknown and waits for a decision; it may still end either way."""
 
     job_id: UUID
     reason: str = ""
+
+
+@_says("job {job_id} was decided by {by}, without a result: it happened ({reference}), because {reason}")
+class DecidedByPerson(BrokerjobsError):
+    """The job has succeeded, as a person found out in its review; what its handler would have returned is not known.
+
+    `reference` is what proves it in the world outside; `at` is the ledger's time, aware.
+    """
+
+    job_id: UUID
+    by: str
+    at: datetime
+    reason: str
+    reference: str
 
 
 @_says("job {job_id} was still {state} after {timeout} (h:mm:ss); it goes on, ask its handle again later")

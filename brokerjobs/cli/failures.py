@@ -73,6 +73,14 @@ class Refused(errors.BrokerjobsError):
         self.hint = hint
 
 
+class NotFound(errors.BrokerjobsError):
+    """What an id names is not there; `hint` is the next command."""
+
+    def __init__(self, message: str, *, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
 class ApplicationError(errors.ConfigurationError):
     """The user's application cannot be imported; `hint` is the next command."""
 
@@ -101,6 +109,7 @@ _CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (errors.BrokerUnavailable, ExitCode.UNREACHABLE),
     (errors.PermissionDenied, ExitCode.PERMISSION),
     (errors.JobNotFound, ExitCode.NOT_FOUND),
+    (NotFound, ExitCode.NOT_FOUND),
     (errors.RefusedMove, ExitCode.REFUSED),
     (Refused, ExitCode.REFUSED),
     (errors.SubmissionRefused, ExitCode.REFUSED),
@@ -137,6 +146,14 @@ _KINDS: Final = {
     "brokerjobs jobs list": "reader",
     "brokerjobs jobs show": "reader",
     "brokerjobs doctor": "reader",
+    "brokerjobs review list": "reader",
+    "brokerjobs review show": "reader",
+    "brokerjobs review resolve": "operator",
+    "brokerjobs dead list": "reader",
+    "brokerjobs dead show": "reader",
+    "brokerjobs dead replay": "operator",
+    "brokerjobs dead discard": "operator",
+    "brokerjobs jobs adopt": "operator",
 }
 # typer exports the errors of its parser by no name but their child's.
 _PARSER_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[1]
@@ -202,7 +219,7 @@ def _name(error: Exception) -> str:
 def _hint(error: Exception, code: ExitCode, message: str, command: str) -> str:
     """Return the next command, "" for the help of `command`, which failed."""
     match error:
-        case UsageError() | ApplicationError() | Refused():
+        case UsageError() | ApplicationError() | Refused() | NotFound():
             return error.hint
         case errors.TopologyMismatch() if error.argument == "type":  # an exchange's: it may have bindings of others
             return f"rabbitmqadmin delete exchange name={error.queue}, then brokerjobs setup module:app"

@@ -76,8 +76,9 @@ class JobHandle(AnyHandle[R]):
     async def result(self, *, timeout: timedelta) -> R:  # noqa: ASYNC109  # one poll serves many, each with its own
         """The job's result, waited for.
 
-        Raises JobFailed with every attempt's error, JobCancelled, InReview, JobNotFound, and ResultTimeout after
-        `timeout`, also when the ledger could not be asked meanwhile.
+        Raises JobFailed with every attempt's error, JobCancelled, InReview, DecidedByPerson (it happened, and nobody
+        knows the result), JobNotFound, and ResultTimeout after `timeout`, also when the ledger could not be asked
+        meanwhile.
         """
         return questions.result_of(self._job_type, await self._access.waiting.outcome(self._id, timeout))
 

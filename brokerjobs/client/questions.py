@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from brokerjobs.errors import InReview, JobCancelled, JobFailed, JobNotFound, RefusedMove, SubmissionRefused
+from brokerjobs.errors import (
+    DecidedByPerson,
+    InReview,
+    JobCancelled,
+    JobFailed,
+    JobNotFound,
+    RefusedMove,
+    SubmissionRefused,
+)
 from brokerjobs.job_type import key_problems
 from brokerjobs.ledger import inquiries, records
 from brokerjobs.rules.states import JobState
@@ -64,8 +73,13 @@ def find(job_type: JobType[Any, Any], key: str) -> Asking[UUID | None]:
 
 
 def result_of(job_type: JobType[Any, R], outcome: inquiries.Outcome) -> R:
-    """The result of a job that has ended; raises JobFailed with every attempt's error, JobCancelled, InReview."""
+    """The result of a job that has ended; raises JobFailed with every attempt's error, JobCancelled, InReview.
+
+    Raises DecidedByPerson if a person said that it happened and gave no result.
+    """
     match JobState(outcome.state):
+        case JobState.SUCCEEDED if decided := decision_without_result(outcome):
+            raise decided
         case JobState.SUCCEEDED:
             return job_type.decode_result("null" if outcome.result is None else outcome.result)
         case JobState.FAILED:
@@ -82,3 +96,17 @@ def result_of(job_type: JobType[Any, R], outcome: inquiries.Outcome) -> R:
         case JobState.QUEUED | JobState.RUNNING as state:
             message = f"a wait for job {outcome.job_id} ended although it is {state}"
             raise AssertionError(message)
+
+
+def decision_without_result(outcome: inquiries.Outcome) -> DecidedByPerson | None:
+    """The error that says who ended the job without a result, None if nobody did."""
+    decided = outcome.decided
+    if decided is None or decided["result_given"]:
+        return None
+    return DecidedByPerson(
+        job_id=outcome.job_id,
+        by=decided["by"],
+        at=datetime.fromisoformat(decided["at"]),
+        reason=decided["reason"],
+        reference=decided["reference"],
+    )

@@ -64,8 +64,9 @@ class SyncJobHandle(AnyHandle[R]):
     def result(self, *, timeout: timedelta) -> R:
         """The job's result; the calling thread waits for it.
 
-        Raises JobFailed with every attempt's error, JobCancelled, InReview, JobNotFound, and ResultTimeout after
-        `timeout`, also when the ledger could not be asked meanwhile.
+        Raises JobFailed with every attempt's error, JobCancelled, InReview, DecidedByPerson (it happened, and nobody
+        knows the result), JobNotFound, and ResultTimeout after `timeout`, also when the ledger could not be asked
+        meanwhile.
         """
         return questions.result_of(self._job_type, self._access().outcome(self._id, timeout))
 

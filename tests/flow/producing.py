@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,7 +16,7 @@ from uuid_utils.compat import uuid7
 from brokerjobs import App, JobType
 from brokerjobs.broker.names import route_name
 from brokerjobs.client import Client, ClientOptions
-from brokerjobs.ledger import calls
+from brokerjobs.ledger import calls, decisions
 from brokerjobs.ledger.database import ConnectOptions, LedgerConnection
 from tests.broker.inbox import Inbox
 from tests.flow.driving import Flow, flow
@@ -111,6 +112,16 @@ class Shop:
         report = calls.Report(self.claim(job_id), body, _now(), _now())
         reported = answered(lambda: self._as_worker(calls.complete([report])))
         assert reported.verdict == "accepted", reported
+
+    def decide(self, job_id: UUID, resolution: decisions.Resolution) -> None:
+        """A person decides the review of a job as it stands."""
+        connection = LedgerConnection(ConnectOptions(self.database.operator_url))
+        [shown] = connection.fetch(decisions.review_show(job_id))
+        request = decisions.Request(id=uuid7(), by="ann", reason="looked")
+        version = int(json.loads(shown.review)["version"])
+        [answer] = connection.fetch(decisions.review_resolve(job_id, version, resolution, request))
+        connection.close()
+        assert answer.answer["verdict"] == "decided", answer
 
     def fail(self, holding: calls.Holding, failure: str) -> None:
         """Reports a failure, given as its JSON."""

@@ -15,6 +15,7 @@ from uuid_utils.compat import uuid7
 from brokerjobs import (
     AttemptShown,
     ConfigurationError,
+    DecidedByPerson,
     InReview,
     JobCancelled,
     JobFailed,
@@ -27,6 +28,7 @@ from brokerjobs import (
 )
 from brokerjobs.client import CancelOutcome
 from brokerjobs.client.waiting import Waiting as Waiters
+from brokerjobs.ledger import decisions
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions
 from brokerjobs.rules.states import ClosedAs, ReportAs
 from tests.flow.producing import Charge, Receipt, Shop, shop
@@ -171,6 +173,22 @@ async def test_result__of_a_job_in_review_says_so(made: Shop) -> None:
         made.fail(made.claim(handle.id), json.dumps(UNSAFE))
         with pytest.raises(InReview, match="outcome is unknown"):
             await handle.result(timeout=LONG)
+
+
+async def test_result__of_a_job_that_a_person_decided_is_the_one_given_or_says_who_decided(made: Shop) -> None:
+    async with made.client() as client:
+        with_one, without = [await client.submit(made.charge, Charge()) for _ in range(2)]
+        for handle, result in ((with_one, '{"reference": "r-1"}'), (without, None)):
+            made.fail(made.claim(handle.id), json.dumps(UNSAFE))
+            made.decide(handle.id, decisions.Resolution(decision="happened", reference="psp 4711", result=result))
+        given = await with_one.result(timeout=LONG)
+        with pytest.raises(DecidedByPerson, match="decided by ann, without a result: it happened") as decided:
+            await without.result(timeout=LONG)
+        record = await without.record()
+    assert given == Receipt(reference="r-1")
+    error = decided.value
+    assert (error.job_id, error.by, error.reason, error.reference) == (without.id, "ann", "looked", "psp 4711")
+    assert error.at == record.finished_at
 
 
 async def test_result__that_does_not_come_in_time_says_where_the_job_stands(made: Shop) -> None:

@@ -50,6 +50,9 @@ EXAMPLES = [
     errors.JobFailed(job_id=JOB, failure_class="exhausted", reason="5 of 5 attempts used", attempts=(LOST,)),
     errors.JobCancelled(job_id=JOB),
     errors.InReview(job_id=JOB, reason="r"),
+    errors.DecidedByPerson(
+        job_id=JOB, by="ann", at=datetime(2024, 1, 1, tzinfo=UTC), reason="I looked", reference="psp 4711"
+    ),
     errors.ResultTimeout(job_id=JOB, timeout=timedelta(seconds=5), state="running"),
     errors.RefusedMove(job_id=JOB, state="succeeded"),
     errors.TemporaryFailure("busy", retry_after=timedelta(seconds=1)),
