@@ -120,7 +120,7 @@ def start(holdings: Sequence[Holding], observed_at: Sequence[datetime]) -> Query
     """Commits the start of attempts before their handlers run."""
     return Query(
         "select * from brokerjobs.start(%s::uuid[], %s::uuid[], %s::bigint[], %s::timestamptz[])",
-        [*_columns(holdings), array_literal(observed_at)],
+        [*columns(holdings), array_literal(observed_at)],
         Verdict,
     )
 
@@ -139,7 +139,7 @@ def renew(holdings: Sequence[Holding], started_at: Sequence[datetime | None]) ->
     """Renews leases; `started_at` carries the observed start of an attempt once, then None."""
     return Query(
         "select * from brokerjobs.renew(%s::uuid[], %s::uuid[], %s::bigint[], %s::timestamptz[])",
-        [*_columns(holdings), array_literal(started_at)],
+        [*columns(holdings), array_literal(started_at)],
         Renewed,
     )
 
@@ -193,7 +193,7 @@ _REPORT = (
 
 def _report_columns(reports: Sequence[Report]) -> list[Any]:
     return [
-        *_columns([r.holding for r in reports]),
+        *columns([r.holding for r in reports]),
         [r.body for r in reports],
         array_literal(r.observed_at for r in reports),
         array_literal(r.started_at for r in reports),
@@ -203,7 +203,8 @@ def _report_columns(reports: Sequence[Report]) -> list[Any]:
     ]
 
 
-def _columns(holdings: Sequence[Holding]) -> list[Any]:
+def columns(holdings: Sequence[Holding]) -> list[Any]:
+    """The three arrays that name attempts in a call."""
     return [
         array_literal(h.job_id for h in holdings),
         array_literal(h.attempt_id for h in holdings),

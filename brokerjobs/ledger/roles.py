@@ -42,6 +42,10 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "probe_returned",
         "ended_otherwise",
         "standing",
+        "effect_intent",
+        "effect_outcome",
+        "review_ask",
+        "review_found",
     },
     COORDINATOR: EVERYBODY
     | {

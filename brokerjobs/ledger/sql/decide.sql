@@ -14,6 +14,11 @@ declare
   v_granted integer := coalesce(s.granted, j.retry_attempts);
   v_spent boolean;
 begin
+  if p_ended <> 'waiting' and s.unknown_effect then
+    d.state := 'review';
+    d.reason := format('what became of its effect %s is unknown, and it may not be repeated', unknown_effects(s.job_id));
+    return d;
+  end if;
   if p_ended <> 'waiting' and (v_class = 'unsafe' or (not j.repeatable and s.started and not v_classified)) then
     d.state := 'review';
     d.reason := case when v_class = 'unsafe' and v_classified then 'the handler said that its outcome is unknown'

@@ -17,7 +17,7 @@ begin
   r.state := d.state;
   update attempt a set
       closed_at = coalesce(a.closed_at, t),
-      closed_as = coalesce(a.closed_as, case p_refusal when 'deadline' then 'failed' else 'cancelled' end),
+      closed_as = coalesce(a.closed_as, case p_refusal when 'job_cancelled' then 'cancelled' else 'failed' end),
       closed_by = coalesce(a.closed_by, 'report'),
       closed_why = case when a.closed_at is null then p_refusal else a.closed_why end,
       reported_at = t, observed_reported_at = p_observed_at, reported_as = 'completed',

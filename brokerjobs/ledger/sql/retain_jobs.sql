@@ -34,6 +34,8 @@ begin
   delete from attempt a where a.job_id = any (v_jobs);
   get diagnostics attempts = row_count;
   delete from late_report l where l.job_id = any (v_jobs);
+  delete from effect_intent i where i.job_id = any (v_jobs);
+  delete from effect e where e.job_id = any (v_jobs);
   delete from review r where r.job_id = any (v_jobs);
   delete from request q where q.job_id = any (v_jobs);
   delete from dead x where x.job_id = any (v_jobs);

@@ -1,0 +1,23 @@
+-- A fact has made known what a review was about: decides the job anew, as if its last attempt ended now (rule R8: a cancel and
+-- a deadline are obeyed). Answers where it goes; it stays in review if that attempt's end is unknown for another reason.
+create or replace function leave_review(s job_state, p_kind text, p_attempt uuid, t timestamptz, p_detail jsonb)
+returns text language plpgsql volatile as $$
+declare
+  a attempt;
+  j job;
+  d decision;
+begin
+  select * into j from job x where x.id = s.job_id;
+  select * into a from attempt x where x.id = s.attempt_id;
+  d := decide(s, j,
+    case when a.closed_as = 'timed_out' then 'lost' when a.closed_as = 'released' then 'released'
+      when a.reported_as = 'completed' then 'refused' else 'failed' end,
+    case when a.failure is null then '{"class": "temporary"}'
+      -- The handler could not go on without knowing: now it is known.
+      when a.failure ->> 'type' = 'EffectUnknown' then '{"class": "temporary", "classified": true, "type": "EffectUnknown"}'
+      else a.failure end, t);
+  if d.state <> 'review' then
+    perform move_job(s, d, p_kind, p_attempt, t, p_detail);
+  end if;
+  return d.state;
+end $$;
