@@ -50,8 +50,10 @@ begin
     when 'happened' then
       d.state := 'succeeded';
       d.reason := p_reason;
+      perform effects_decided(s, 'happened', 'review', p_reference, t);
       update job_state x set accepted_review_id = v.id where x.job_id = s.job_id;
     when 'retry' then
+      perform effects_decided(s, 'did_not_happen', 'review', p_reason, t);
       -- The elapsed time begins anew, as with a replay: the time in review must not eat it.
       s.granted := greatest(coalesce(s.granted, j.retry_attempts), s.charged - s.forgiven + 1);
       update job_state x set granted = s.granted, first_claimed_at = null where x.job_id = s.job_id;
