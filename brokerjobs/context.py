@@ -66,7 +66,10 @@ class _JobFacts(Protocol):
         ...
 
     def check(self) -> None:
-        """Raise StaleAttempt if the lease is lost: the work will be done again, or was."""
+        """Raise StopRequested if the handler is to stop, and StaleAttempt if the lease is lost.
+
+        To stop: a cancel was asked for, the time limit or the deadline is over, or the worker ends.
+        """
         ...
 
 

@@ -7,6 +7,7 @@
     ├── SubmissionRefused: UnknownJobType, InvalidPayload, PayloadTooLarge, IdempotencyConflict, KeyInFlight,
     │   ExpiredRecord
     ├── WrongIsolation, StaleAttempt, AlreadyReported, ResultMissing    raised in an attempt's transaction
+    ├── StopRequested                                               raised by `ctx.check()`
     ├── InvalidResult, ResultTooLarge
     ├── JobNotFound, RefusedMove
     ├── JobFailed, JobCancelled, InReview, DecidedByPerson, ResultTimeout    answers of `handle.result()`
@@ -232,6 +233,25 @@ class StaleAttempt(BrokerjobsError):
     attempt_id: UUID
     fencing_number: int
     reason: str
+
+
+@_says("the handler of attempt {attempt_id} of job {job_id} is to stop: {self.told}; clean up and let this error pass")
+class StopRequested(BrokerjobsError):
+    """Raised by `ctx.check()` once the handler is to stop; `reason` is cancel, time_limit, deadline or drain."""
+
+    job_id: UUID
+    attempt_id: UUID
+    reason: str
+
+    @property
+    def told(self) -> str:
+        """Why, in words."""
+        return {
+            "cancel": "a cancel of the job was asked for",
+            "time_limit": "its time limit is over",
+            "deadline": "the job's deadline has passed",
+            "drain": "the worker ends",
+        }.get(self.reason, self.reason)
 
 
 @_says("attempt {attempt_id} of job {job_id} has already reported; let this error pass, so that all is rolled back")

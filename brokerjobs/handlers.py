@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import typing
 from dataclasses import dataclass
+from enum import Enum
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,14 @@ from brokerjobs.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+class RunsIn(Enum):
+    """Where a handler runs."""
+
+    TASK = "task"
+    THREAD = "thread"
+    PROCESS = "process"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,17 +31,27 @@ class Handler:
     is_async: bool
     takes_context: bool
     name: str
+    runs_in: RunsIn
 
 
-def handler_of(function: Callable[..., Any], *, job_type: str) -> Handler:
-    """Read the shape of `function`; raises ConfigurationError if it is not `(payload)` or `(payload, ctx)`."""
+def handler_of(function: Callable[..., Any], *, job_type: str, pool: str | None = None) -> Handler:
+    """Read the shape of `function`, which runs in the `pool` asked for, "thread" or "process".
+
+    Raises ConfigurationError if it is not `(payload)` or `(payload, ctx)`, or cannot run there.
+    """
     name = f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}"
     call = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004  # bound
     is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
-    if problem := _problem(function, is_async=is_async):
+    if problem := _problem(function, is_async=is_async) or _pool_problem(function, pool, is_async=is_async):
         message = f"{name} cannot be the handler of job type {job_type!r}: {problem}"
         raise ConfigurationError(message)
-    return Handler(function=function, is_async=is_async, takes_context=len(_positional(function)) == 2, name=name)
+    return Handler(
+        function=function,
+        is_async=is_async,
+        takes_context=len(_positional(function)) == 2,
+        name=name,
+        runs_in=RunsIn.TASK if is_async else RunsIn(pool or "thread"),
+    )
 
 
 def annotated_types(function: Callable[..., Any], *, job_type: str) -> tuple[Any, Any]:
@@ -71,6 +90,16 @@ def _problem(function: Callable[..., Any], *, is_async: bool) -> str | None:
         return "it has a keyword-only parameter without a default"
     if len(_positional(function)) not in {1, 2} or any(one.kind is one.VAR_POSITIONAL for one in parameters):
         return "it must take `(payload)` or `(payload, ctx)`"
+    return None
+
+
+def _pool_problem(function: Callable[..., Any], pool: str | None, *, is_async: bool) -> str | None:
+    if pool not in {None, "thread", "process"}:
+        return f"pool={pool!r} is neither 'thread' nor 'process'"
+    if pool is not None and is_async:
+        return f"pool={pool!r} is for `def`; an `async def` runs on the event loop"
+    if pool == "process" and "<locals>" in getattr(function, "__qualname__", "<locals>"):
+        return "with pool='process' it must be defined at the top of a module, which the processes import"
     return None
 
 

@@ -84,9 +84,12 @@ class WorkerSettings(_Group):
 
     concurrency: Annotated[_Count, Field(ge=1, le=10_000)] = 20
     threads: Annotated[_Count, Field(ge=1, le=1_000)] = 8
+    processes: Annotated[_Count, Field(ge=1, le=1_000)] | None = None
     prefetch: Annotated[_Count, Field(ge=1, le=_MAX_PREFETCH)] | None = None
     renewal: _Wait | None = None
     drain: _UpToHour = timedelta(seconds=25)
+    stop_grace: _UpToHour = timedelta(seconds=10)
+    leaked_threads: Annotated[_Count, Field(ge=1, le=10_000)] | None = None
     heartbeat: _Wait = timedelta(seconds=10)
     coordinator: bool = True
     name: Annotated[str, Field(min_length=1, max_length=200)] | None = None

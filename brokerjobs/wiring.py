@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import socket
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, NoReturn
 
 from uuid_utils.compat import uuid7
 
@@ -33,11 +35,20 @@ if TYPE_CHECKING:
 def run_worker(app: App, settings: Settings) -> int:
     """Runs a worker until SIGTERM or SIGINT drains it; a second one goes straight to the limit.
 
-    Answers the exit code: 0 everything reported, 10 something released at the limit, 11 something left to its lease.
+    Answers the exit code: 0 everything reported, 10 something released at the limit, 11 something left to its lease, 12
+    too many handlers could not be stopped.  Ends the process with it, at once, if handlers are left that cannot be
+    stopped: the event loop and the interpreter would wait for them.
     Raises ConfigurationError, SchemaMismatch, PermissionDenied, LedgerUnavailable.
     """
     with asyncio.Runner(loop_factory=_fast_loop()) as runner:
         return runner.run(_run_worker(app, settings))
+
+
+def _leave(code: int) -> NoReturn:
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -58,9 +69,12 @@ async def _run_worker(app: App, settings: Settings) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.drain)
     try:
-        return await worker.run()
+        code = await worker.run()
     finally:
         await publisher.close()
+    if worker.has_leaks:
+        _leave(code)
+    return code
 
 
 def worker_of(app: App, settings: Settings, publisher: Publisher) -> Worker:
@@ -76,6 +90,9 @@ def worker_of(app: App, settings: Settings, publisher: Publisher) -> Worker:
         threads=settings.worker.threads,
         deliveries=settings.worker.deliveries,
         renewal=settings.worker.renewal,
+        processes=settings.worker.processes or os.cpu_count() or 1,
+        stop_grace=settings.worker.stop_grace,
+        leaked_threads=settings.worker.leaked_threads,
         drain=settings.worker.drain,
         heartbeat=settings.worker.heartbeat,
         broker_heartbeat=settings.broker.heartbeat,

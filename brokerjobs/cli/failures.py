@@ -15,7 +15,8 @@
 | 124 | timed out (`submit --wait`); the job goes on |
 
 A worker that was told to drain ends with 0 (everything reported), 10 (something was released at the limit) or 11
-(something is left to its lease).  130: interrupted.
+(something is left to its lease); one that drained by itself, since too many handlers could not be stopped, with 12.
+130: interrupted.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class ExitCode(IntEnum):
-    """The exit codes of every command, and of a worker that was told to drain (10, 11)."""
+    """The exit codes of every command, and of a worker that drained (10, 11, 12)."""
 
     DONE = 0
     UNEXPECTED = 1
@@ -53,6 +54,7 @@ class ExitCode(IntEnum):
     PERMISSION = 9
     RELEASED = 10
     LEFT_TO_LEASE = 11
+    TO_BE_REPLACED = 12
     TIMED_OUT = 124
     BROKEN_PIPE = 141
 

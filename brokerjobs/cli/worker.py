@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import sys
 from typing import TYPE_CHECKING, Annotated, NoReturn, TypeAlias
 
 import typer
 
-from brokerjobs.cli import apps, failures, logs, options
+from brokerjobs.cli import apps, logs, options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +47,8 @@ def worker(
     """Run the jobs of an application until SIGTERM, then let what runs finish.
 
     Ends with 0 if everything was reported, 10 if something was given back at the limit, 11 if something is left to
-    its lease.  A second SIGTERM goes straight to the limit.
+    its lease.  A second SIGTERM goes straight to the limit.  Drains by itself and ends with 12, to be started again, if
+    too many handlers could not be stopped.
     """
     flags = {
         "app": application,
@@ -72,14 +70,4 @@ def _run(flags: Mapping[str, object], log_level: logs.Level) -> NoReturn:
     app = apps.load(settings.need_app())
     from brokerjobs import wiring  # noqa: PLC0415  # slow: the drivers of both servers
 
-    code = wiring.run_worker(app, settings)
-    if code == failures.ExitCode.LEFT_TO_LEASE:
-        _leave(code)
-    raise typer.Exit(code)
-
-
-def _leave(code: int) -> NoReturn:
-    """End at once: the interpreter would wait for the threads of handlers that cannot be stopped."""
-    logging.shutdown()
-    sys.stderr.flush()
-    os._exit(code)
+    raise typer.Exit(wiring.run_worker(app, settings))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import enum
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol
 
+from brokerjobs.handlers import RunsIn
 from brokerjobs.ledger.calls import Holding, LeaseFigures, Report
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from brokerjobs.broker.protocol import Delivery
     from brokerjobs.job_type import JobType
     from brokerjobs.ledger.calls import Claimed
+    from brokerjobs.worker.stopping import Stop
 
 
 class Lease(enum.Enum):
@@ -26,6 +29,18 @@ class Lease(enum.Enum):
     LOST = "lost"
 
 
+class Child(Protocol):
+    """The process that runs a handler."""
+
+    def tell(self, why: Stop) -> None:
+        """Lets `ctx.check()` raise there."""
+        ...
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        ...
+
+
 def _no() -> bool:
     return False
 
@@ -33,8 +48,25 @@ def _no() -> bool:
 class Attempt:
     """Written by the event loop and by the lease keeper's thread; the lease's figures are guarded by a lock."""
 
+    # Of few attempts, so not set for each.
+    stop: Stop | None = None
+    """Why its handler was told to stop."""
+    child: Child | None = None
+    """The process that runs its handler."""
+    abandoned = False
+    """Its task ignored that it was told to stop: the attempt has ended, what the task still says is evidence."""
+    reporting: asyncio.Task[Any] | None = None
+    """The report of an abandoned attempt."""
+    given_back = False
+    """It was released because the worker's drain limit had come."""
+    cancel_told = False
+    """The ledger said that a cancel is wanted, and the event loop has been told."""
+    deadline_at: float | None = None
+    """When the job's deadline has surely passed (seconds, monotonic): counted from the answer to the claim."""
+
     def __init__(self, claimed: Claimed, delivery: Delivery, job_type: JobType[Any, Any], asked_at: float) -> None:
         self.claimed = claimed
+        self.runs_in = RunsIn.TASK if job_type.handled_by is None else job_type.handled_by.runs_in
         self.delivery = delivery
         self.job_type = job_type
         self.holding = Holding(claimed.job_id, claimed.attempt_id, claimed.fencing_number)
@@ -47,18 +79,35 @@ class Attempt:
         self.has_ended = False
         """Its handler has ended: only the report is left, which nothing may interrupt."""
         self.acked_on_claim = False
-        self.draining = False
-        """The task is cancelled because the worker's drain limit has come."""
         self.lease = Lease.HELD
         self.lease_seconds = claimed.lease_seconds
         self.keep_until = asked_at + claimed.time_limit_seconds
         """Renewing stops at the time limit, whatever the handler does (seconds, monotonic)."""
+        if claimed.deadline is not None and claimed.until is not None:
+            left = claimed.deadline - (claimed.until - timedelta(seconds=claimed.lease_seconds))
+            self.deadline_at = time.monotonic() + left.total_seconds()
         self._lock = threading.Lock()
         self._asked_at = asked_at
         self._trusted_until = asked_at + claimed.lease_seconds
         self._renewals = 0
         self._smallest_margin: float | None = None
         self._longest_round_trip: float | None = None
+
+    def cancel_task(self) -> None:
+        """Cancels the task that runs it."""
+        if self.task is not None:
+            self.task.cancel()
+
+    @property
+    def runs_on(self) -> bool:
+        """Does its handler go on, though the attempt has ended?"""
+        return self.abandoned or (self.thread is not None and not self.thread.done())
+
+    @property
+    def trusted_until(self) -> float:
+        """Until when the lease may be trusted (seconds, monotonic); the past once it is lost."""
+        with self._lock:
+            return self._trusted_until if self.lease is Lease.HELD else 0.0
 
     def is_trusted(self, now: float | None = None) -> bool:
         """May the lease still be trusted on this process's own monotonic clock?"""

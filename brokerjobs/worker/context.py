@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from brokerjobs.effects import transaction as fenced
-from brokerjobs.errors import StaleAttempt
+from brokerjobs.errors import StaleAttempt, StopRequested
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +44,9 @@ class _Facts:
         self.attempt = AttemptFacts(claimed.attempt_id, claimed.number, claimed.fencing_number)
 
     def check(self) -> None:
-        """Raises StaleAttempt if the lease is lost: the work will be done again, or was."""
+        """Raises StopRequested if the handler is to stop, StaleAttempt if the lease is lost."""
+        if (why := self._attempt.stop) is not None:
+            raise StopRequested(job_id=self.job_id, attempt_id=self.attempt.id, reason=why.value)
         if not self._attempt.is_trusted():
             raise StaleAttempt(
                 job_id=self.job_id,

@@ -14,17 +14,19 @@ import threading
 import time
 import traceback
 from collections import deque
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from brokerjobs.errors import LedgerUnavailable
-from brokerjobs.ledger import calls
+from brokerjobs.ledger.calls import renew
 from brokerjobs.rules.leases import renew_after
 from brokerjobs.rules.verdicts import RenewVerdict
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
+    from uuid import UUID
 
     from brokerjobs.ledger.database import LedgerConnection
     from brokerjobs.worker.attempt import Attempt
@@ -37,8 +39,18 @@ _BLOCKED_SECONDS: Final = 1.0  # an event loop, or a process, that does not answ
 _NAMED: Final = 3  # attempts that a warning names
 
 
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """What the keeper calls."""
+
+    beat: Callable[[LedgerConnection, float], None]
+    """Sends a heartbeat; on the keeper's thread."""
+    cancel: Callable[[Attempt], None]
+    """Takes an attempt whose job is to be cancelled; on the event loop."""
+
+
 class LeaseKeeper:
-    """Renews what `watch` gave it until `forget`; `beat` sends the heartbeat when it is due."""
+    """Renews what `watch` gave it until `forget`, and sends a heartbeat when one is due."""
 
     def __init__(
         self,
@@ -47,13 +59,13 @@ class LeaseKeeper:
         *,
         renewal: timedelta | None,
         heartbeat: timedelta,
-        beat: Callable[[LedgerConnection, float], None],
+        calls: Calls,
     ) -> None:
         self._connection = connection
         self.loop = loop
         self._renewal = renewal
         self._heartbeat_seconds = heartbeat.total_seconds()
-        self._beat = beat
+        self._calls = calls
         self._due: dict[Attempt, float] = {}
         self._latest: deque[Attempt] = deque(maxlen=_NAMED)
         self._change = threading.Condition()
@@ -163,7 +175,7 @@ class LeaseKeeper:
         sent_at = time.monotonic()
         started = [attempt.started_at for attempt in attempts]
         try:
-            answers = self._connection.fetch(calls.renew([attempt.holding for attempt in attempts], started))
+            answers = self._connection.fetch(renew([attempt.holding for attempt in attempts], started))
         except LedgerUnavailable as error:
             log.warning("cannot renew %d leases: %s", len(attempts), error)
             self._put_off(attempts, time.monotonic() + _RETRY_SECONDS * random.uniform(1.0, 3.0))
@@ -171,7 +183,9 @@ class LeaseKeeper:
         answered_at = time.monotonic()
         for attempt, answer in zip(attempts, answers, strict=True):
             match RenewVerdict(answer.verdict):
-                case RenewVerdict.KEPT | RenewVerdict.CANCEL_REQUESTED:
+                case RenewVerdict.KEPT | RenewVerdict.CANCEL_REQUESTED as verdict:
+                    if verdict is RenewVerdict.CANCEL_REQUESTED:
+                        self._tell_cancel(attempt)
                     attempt.renewed(sent_at, answered_at, answer.lease_seconds or attempt.lease_seconds)
                     self._put_off([attempt], sent_at + self._interval(attempt))
                 case RenewVerdict.LOCKED:
@@ -179,14 +193,21 @@ class LeaseKeeper:
                 case RenewVerdict.LOST:
                     self._lost(attempt)
 
+    def _tell_cancel(self, attempt: Attempt) -> None:
+        """Tells the event loop, once; the lease is kept until the handler has stopped."""
+        if not attempt.cancel_told:
+            attempt.cancel_told = True
+            log.info("job %s: a cancel is wanted; the handler of attempt %s is told", *_ids(attempt))
+            self.loop.call_soon_threadsafe(self._calls.cancel, attempt)
+
     def _lost(self, attempt: Attempt) -> None:
         with self._change:
             watched = self._due.pop(attempt, None) is not None
         if watched and not attempt.is_ending():  # otherwise it reported while the renewal was under way
             attempt.lost()
-            ids = (attempt.holding.job_id, attempt.holding.attempt_id)
             log.warning(
-                "job %s: attempt %s lost its lease; it may finish, and its report will say what became of it", *ids
+                "job %s: attempt %s lost its lease; it may finish, and its report will say what became of it",
+                *_ids(attempt),
             )
 
     def _put_off(self, attempts: Sequence[Attempt], due: float) -> None:
@@ -197,7 +218,7 @@ class LeaseKeeper:
 
     def _send_beat(self) -> None:
         try:
-            self._beat(self._connection, time.monotonic() - self._loop_answered_at)
+            self._calls.beat(self._connection, time.monotonic() - self._loop_answered_at)
         except LedgerUnavailable as error:
             log.warning("no heartbeat: %s", error)
 
@@ -222,6 +243,10 @@ class LeaseKeeper:
         if frame is None:
             return "unknown"
         return " < ".join(f"{s.filename}:{s.lineno} {s.name}" for s in reversed(traceback.extract_stack(frame)[-3:]))
+
+
+def _ids(attempt: Attempt) -> tuple[UUID, UUID]:
+    return attempt.holding.job_id, attempt.holding.attempt_id
 
 
 def _named(attempts: Sequence[Attempt]) -> str:

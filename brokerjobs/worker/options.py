@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
@@ -25,9 +26,14 @@ class WorkerOptions:
     broker_url: str = field(repr=False)
     concurrency: int = 20
     threads: int = 8
+    processes: int = field(default_factory=lambda: os.cpu_count() or 1)
     deliveries: int = 40
     renewal: timedelta | None = None
     drain: timedelta = timedelta(seconds=25)
+    stop_grace: timedelta = timedelta(seconds=10)
+    """How long a handler that was told to stop may go on, at most a third of its lease."""
+    leaked_threads: int | None = None
+    """At how many handlers that cannot be stopped the worker is replaced; half of `threads` if it is left out."""
     heartbeat: timedelta = timedelta(seconds=10)
     broker_heartbeat: timedelta = timedelta(seconds=15)
     consumer_timeout: timedelta = timedelta(minutes=30)
@@ -37,6 +43,11 @@ class WorkerOptions:
     clock_skew: timedelta = timedelta(seconds=1)
     alive_file: Path | None = None
     """Touched whenever the ledger has answered a heartbeat while the event loop went on."""
+
+    @property
+    def leaks_at_most(self) -> int:
+        """At how many handlers that cannot be stopped the worker is replaced."""
+        return self.leaked_threads or max(1, self.threads // 2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ import asyncio
 import contextvars
 import logging
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, assert_never
 
-from brokerjobs.errors import InvalidPayload
+from brokerjobs.errors import BrokerjobsError, InvalidPayload, StopRequested
 from brokerjobs.ledger.database import DataRefused
 from brokerjobs.rules import texts
 from brokerjobs.rules.failures import (
@@ -19,10 +19,10 @@ from brokerjobs.rules.failures import (
     Snoozed,
     classify,
     name_of,
-    time_limit_failure,
 )
 from brokerjobs.rules.verdicts import ReportVerdict, StartVerdict
 from brokerjobs.worker.context import HandlerContext, ThreadContext
+from brokerjobs.worker.stopping import Stop, Stopped, abandoned_failure, limit_failure
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from brokerjobs.worker.attempt import Attempt
     from brokerjobs.worker.completions import Completions
     from brokerjobs.worker.settlement import Settlement
+    from brokerjobs.worker.stopping import Stopping
 
 log = logging.getLogger("brokerjobs.worker")
 
@@ -44,12 +45,7 @@ class Returned:
     body: str
 
 
-@dataclass(frozen=True, slots=True)
-class Drained:
-    """The handler was cancelled at the worker's drain limit."""
-
-
-Ending = Returned | Failure | Snoozed | Drained
+Ending = Returned | Failure | Snoozed | Stopped
 
 
 class Runner:
@@ -63,7 +59,7 @@ class Runner:
         self._lending = lending
         self._threads = threads
 
-    async def run(self, attempt: Attempt, handler: Handler) -> None:
+    async def run(self, attempt: Attempt, handler: Handler, stopping: Stopping) -> None:
         """Runs the attempt to its end: the report is committed and the delivery acknowledged."""
         try:
             payload = attempt.job_type.decode_payload(attempt.claimed.payload)
@@ -76,7 +72,12 @@ class Runner:
         context = self._context(attempt, handler)
         if context is not None:
             attempt.is_ending = lambda: context.place.completing
+        timer = stopping.when_due(attempt)
         ending = await self._handle(attempt, handler, payload, context)
+        timer.cancel()
+        if attempt.abandoned:
+            await self._late_ending(attempt, ending)
+            return
         attempt.is_ending = _yes
         attempt.has_ended = True
         if context is not None and context.place.completing:
@@ -96,6 +97,7 @@ class Runner:
 
     async def _refuse(self, attempt: Attempt, error: InvalidPayload) -> None:
         """A payload that this worker's model refuses: not here if another model took it, else it never fits."""
+        attempt.has_ended = True
         if attempt.claimed.checked:
             log.warning("job %s is not qualified here: %s", attempt.claimed.job_id, error)
             await self._completions.not_qualified(attempt, error)
@@ -104,13 +106,15 @@ class Runner:
         self._settle(attempt)
 
     async def _started(self, attempt: Attempt) -> bool:
-        """As `_start`; at the drain limit the attempt is released, and the ledger knows whether it had started."""
+        """As `_start`; told to stop, the attempt is released, and the ledger knows whether it had started."""
         try:
             return await self._start(attempt)
         except asyncio.CancelledError:
-            if not attempt.draining:
+            if attempt.stop is None:
                 raise
-        await self._completions.released(attempt, "drain")
+        _uncancel()
+        attempt.has_ended = True
+        await self._stopped(attempt, attempt.stop)
         self._settle(attempt)
         return False
 
@@ -121,6 +125,7 @@ class Runner:
                 return True
             case StartVerdict.CANCEL_REQUESTED:
                 attempt.started_at = None
+                attempt.has_ended = True
                 await self._completions.released(attempt, "cancel", classified=True)
             case StartVerdict.LOST | StartVerdict.LOCKED:
                 log.warning("job %s: attempt %s lost its lease before its handler started", *_ids(attempt))
@@ -135,29 +140,19 @@ class Runner:
     async def _handle(
         self, attempt: Attempt, handler: Handler, payload: Any, context: HandlerContext | ThreadContext | None
     ) -> Ending:
-        """Calls the handler within its time limit and says how it ended; raises nothing of the handler's."""
-        timer = asyncio.timeout(attempt.claimed.time_limit_seconds)
-        job_type = attempt.job_type
+        """Calls the handler and says how it ended; raises nothing of the handler's."""
         arguments = (payload,) if context is None else (payload, context)
         try:
-            async with timer:
-                if handler.is_async:
-                    result = await handler.function(*arguments)
-                else:
-                    result = await self._run_in_thread(attempt, handler, arguments)
-            return Returned(job_type.encode_result(result).decode())
-        except BaseException as error:  # whatever a handler raises, its attempt has ended
-            if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
-                if attempt.draining:
-                    return Drained()
-                raise
-            if isinstance(error, TimeoutError) and timer.expired():
-                limit = timedelta(seconds=attempt.claimed.time_limit_seconds)
-                return time_limit_failure(limit, repeatable=attempt.claimed.repeatable)
-            return classify(error, job_type.failures, repeatable=attempt.claimed.repeatable)
+            if handler.is_async:
+                result = await handler.function(*arguments)
+            else:
+                result = await self._run_in_thread(attempt, handler, arguments)
+            return Returned(attempt.job_type.encode_result(result).decode())
+        except BaseException as error:  # noqa: BLE001  # whatever a handler raises, its attempt has ended
+            return _ending(attempt, error)
 
     async def _run_in_thread(self, attempt: Attempt, handler: Handler, arguments: tuple[Any, ...]) -> Any:
-        """A thread cannot be stopped: at the time limit the attempt ends and the thread goes on, fenced off."""
+        """A thread cannot be stopped: at a limit the attempt ends and the thread goes on, fenced off."""
         variables = contextvars.copy_context()
         future = asyncio.get_running_loop().run_in_executor(
             self._threads, lambda: variables.run(handler.function, *arguments)
@@ -181,10 +176,47 @@ class Runner:
                 return await self._failed(attempt, ending)
             case Snoozed(until):
                 return await self._completions.released(attempt, "snooze", classified=True, until=until)
-            case Drained():
-                return await self._completions.released(attempt, "drain")
+            case Stopped(why):
+                return await self._stopped(attempt, why)
             case _:
                 assert_never(ending)
+
+    async def _stopped(self, attempt: Attempt, why: Stop) -> calls.Reported:
+        """Reports an attempt that ended because it was told to."""
+        if why is Stop.CANCEL or why is Stop.DRAIN:
+            attempt.given_back = why is Stop.DRAIN
+            return await self._completions.released(attempt, why.value)
+        return await self._failed(attempt, limit_failure(attempt, why))
+
+    async def report_abandoned(self, attempt: Attempt) -> None:
+        """Reports an attempt whose task ignored that it was told to stop; a failure, since it was not stopped (R5)."""
+        attempt.is_ending = _yes
+        await self._failed(attempt, abandoned_failure(attempt))
+        self._settle(attempt)
+
+    async def _late_ending(self, attempt: Attempt, ending: Ending) -> None:
+        """What an abandoned task says in the end."""
+        if attempt.reporting is not None:
+            await attempt.reporting  # first of all: a success must never be taken for this attempt's one report
+        if isinstance(ending, Returned):
+            await self._late_result(attempt, ending.body)
+
+    async def late(self, attempt: Attempt, result: object) -> None:
+        """Keeps what a thread returned after the end of its attempt as evidence."""
+        try:
+            body = attempt.job_type.encode_result(result).decode()
+        except BrokerjobsError as error:
+            log.warning("job %s: the late result of attempt %s is none: %s", *_ids(attempt), error)
+        else:
+            await self._late_result(attempt, body)
+
+    async def _late_result(self, attempt: Attempt, body: str) -> None:
+        reported = await self._completions.completed(attempt, body)
+        log.warning(
+            "job %s: the handler of attempt %s returned after its end; the result is kept as evidence (%s)",
+            *_ids(attempt),
+            reported.verdict,
+        )
 
     async def _ask(self, attempt: Attempt, ending: Ending, recorded: str | None) -> calls.Reported | None:
         """After a completing transaction: ask whether it committed, and never send a success (rule R7)."""
@@ -244,10 +276,28 @@ def _unstorable(attempt: Attempt, ending: Ending, error: DataRefused) -> Failure
     )
 
 
+def _ending(attempt: Attempt, error: BaseException) -> Ending:
+    """What the exception of a handler means; raises it if this task was cancelled without being told to stop."""
+    cancelled = isinstance(error, asyncio.CancelledError) and _is_being_cancelled()
+    if attempt.stop is not None and (cancelled or isinstance(error, StopRequested)):
+        _uncancel()
+        return Stopped(attempt.stop)
+    if cancelled:
+        raise error
+    return classify(error, attempt.job_type.failures, repeatable=attempt.claimed.repeatable)
+
+
 def _is_being_cancelled() -> bool:
     """Was this task cancelled from outside? If not, the handler itself raised CancelledError."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def _uncancel() -> None:
+    """The wish was granted: what follows is the report, which nobody has cancelled."""
+    if (task := asyncio.current_task()) is not None:
+        while task.cancelling():
+            task.uncancel()
 
 
 def _unrecorded(attempt: Attempt) -> Failure:
@@ -272,8 +322,8 @@ def _how(ending: Ending) -> dict[str, Any]:
             return {"as": "failed", "type": error_type}
         case Snoozed():
             return {"as": "snoozed"}
-        case Drained():
-            return {"as": "drained"}
+        case Stopped(why):
+            return {"as": "stopped", "why": why.value}
 
 
 def _ids(attempt: Attempt) -> tuple[Any, Any]:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from brokerjobs.handlers import RunsIn
 
 
 class Slots:
-    """Free places for async handlers and for threads; a kind that no handler of this process uses does not count.
+    """Free places for async handlers, threads and processes; a kind that no handler here uses is not among them.
 
-    The ledger grants a job before its type is known here, so a delivery is claimed only while either kind has a place.
+    The ledger grants a job before its type is known here, so a delivery is claimed only while each kind has a place.
     """
 
-    def __init__(self, *, tasks: int | None, threads: int | None) -> None:
-        self._free = {True: tasks, False: threads}
+    def __init__(self, places: Mapping[RunsIn, int]) -> None:
+        self._free = dict(places)
         self._change = asyncio.Event()
         self._change.set()
         self.used = 0
 
     def free(self) -> int:
         """How many deliveries may be claimed now."""
-        return min(free for free in self._free.values() if free is not None)
+        return min(self._free.values())
 
     async def some(self) -> None:
         """Waits until a delivery may be claimed."""
@@ -27,17 +33,13 @@ class Slots:
             self._change.clear()
             await self._change.wait()
 
-    def take(self, *, is_async: bool) -> None:
+    def take(self, kind: RunsIn) -> None:
         """Takes a place for a granted attempt."""
-        self._move(-1, is_async=is_async)
+        self._free[kind] -= 1
+        self.used += 1
 
-    def give(self, *, is_async: bool) -> None:
+    def give(self, kind: RunsIn) -> None:
         """Gives the place back when the handler has really ended and its report is in the ledger."""
-        self._move(1, is_async=is_async)
-
-    def _move(self, by: int, *, is_async: bool) -> None:
-        free = self._free[is_async]
-        if free is not None:
-            self._free[is_async] = free + by
-        self.used -= by
+        self._free[kind] += 1
+        self.used -= 1
         self._change.set()

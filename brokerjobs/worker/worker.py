@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import enum
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from brokerjobs.alive import AliveFile
 from brokerjobs.broker.brokers import broker_at
 from brokerjobs.broker.codec import READS
 from brokerjobs.broker.names import route_name
 from brokerjobs.errors import ConfigurationError, LedgerUnavailable
+from brokerjobs.handlers import RunsIn
 from brokerjobs.ledger import schema, services
 from brokerjobs.ledger.clock_watch import ClockWatch
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions, LedgerConnection
@@ -26,11 +26,12 @@ from brokerjobs.worker.claims import Answers, Claims
 from brokerjobs.worker.completions import Completions
 from brokerjobs.worker.hand_back import HandBack
 from brokerjobs.worker.inbox import Inbox
-from brokerjobs.worker.leases import LeaseKeeper
+from brokerjobs.worker.leases import Calls, LeaseKeeper
 from brokerjobs.worker.probes import Probes
 from brokerjobs.worker.quarantine import Quarantine
 from brokerjobs.worker.route_check import check_routes
 from brokerjobs.worker.runner import Runner
+from brokerjobs.worker.running import Running
 from brokerjobs.worker.settlement import Settlement
 from brokerjobs.worker.slots import Slots
 
@@ -44,15 +45,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("brokerjobs.worker")
 
 _BLOCKED_SECONDS: Final = 2.0  # the lease keeper asks the event loop for a sign of life every second
-_REPORT_SECONDS: Final = 5.0  # what is cancelled at the drain limit has so long to be reported
 
 
 class DrainedWith(enum.IntEnum):
-    """How a drain ended, as the exit code of the process says it."""
+    """How a drain ended, as the exit code says it; the last one began by itself: too much could not be stopped."""
 
     EVERYTHING_REPORTED = 0
     SOMETHING_RELEASED = 10
     SOMETHING_LEFT_TO_ITS_LEASE = 11
+    TO_BE_REPLACED = 12
 
 
 class Worker:
@@ -66,8 +67,7 @@ class Worker:
         self._routes = sorted({route_name(duty.namespace, job_type.terms.queue) for job_type in duty.types.values()})
         self._draining = asyncio.Event()
         self._hurry = asyncio.Event()
-        self._running: dict[Attempt, asyncio.Task[None]] = {}
-        self._released = 0
+        self._recycling = False
         self._clock = ClockWatch(options.clock_skew)
         self._registered = False
         self._wire()
@@ -82,10 +82,9 @@ class Worker:
         self._lending = Lending(ledger, limit=options.concurrency)
         self._threads = ThreadPoolExecutor(options.threads, thread_name_prefix="brokerjobs-handler")
         self._inbox = Inbox()
-        self._slots = Slots(
-            tasks=options.concurrency if any(one.is_async for one in handlers) else None,
-            threads=options.threads if any(not one.is_async for one in handlers) else None,
-        )
+        used = {one.runs_in for one in handlers}
+        places = {RunsIn.TASK: options.concurrency, RunsIn.THREAD: options.threads}
+        self._slots = Slots({kind: places[kind] for kind in used})
         prefetch = max(1, options.deliveries // len(self._routes))
         self._consumer = broker_at(options.broker_url).consumer(
             dict.fromkeys(self._routes, prefetch),
@@ -117,6 +116,11 @@ class Worker:
         """How many deliveries wait in this process for a free slot."""
         return len(self._inbox)
 
+    @property
+    def has_leaks(self) -> bool:
+        """Are there handlers that cannot be stopped? Then the interpreter would wait for them at its end."""
+        return self._attempts.leaked + len(self._attempts) > 0
+
     def drain(self) -> None:
         """Stops taking jobs and lets running attempts finish; a second call goes straight to the limit."""
         if self._draining.is_set():
@@ -125,21 +129,28 @@ class Worker:
 
     async def run(self) -> DrainedWith:
         """Runs until `drain`; raises SchemaMismatch (TopologyMismatch), PermissionDenied, LedgerUnavailable."""
+        self._attempts = Running(
+            self._runner,
+            self._slots,
+            grace=self._options.stop_grace,
+            limit=self._options.leaks_at_most,
+            at_limit=self._recycle,
+        )
         self._keeper = LeaseKeeper(
             self._keeping,
             asyncio.get_running_loop(),
             renewal=self._options.renewal,
             heartbeat=self._options.heartbeat,
-            beat=self._beat,
+            calls=Calls(self._beat, self._attempts.stopping.cancel),
         )
-        self._variables = contextvars.copy_context()
         try:
             self._alive.begin()
             await self._register()
             async with asyncio.TaskGroup() as self._group:
                 steps = (self._consumer.run, self._claims.run, self._completions.run, self._settlement.run)
-                asides = (self._quarantine.run, self._probes.run, self._hand_back.run, self._keeper.run)
-                tasks = [self._group.create_task(run()) for run in (*steps, *asides)]
+                asides = (self._quarantine.run, self._probes.run, self._hand_back.run)
+                keeping = (self._keeper.run, self._attempts.run)
+                tasks = [self._group.create_task(run()) for run in (*steps, *asides, *keeping)]
                 services = self._group.create_task(self._services.run()) if self._services else None
                 log.info(
                     "worker %s is up for %s and connects to the broker",
@@ -180,34 +191,32 @@ class Worker:
         self._probes.put(probe)
 
     def _granted(self, attempt: Attempt) -> None:
-        """Starts a granted attempt in a task of its own."""
-        handler = self._handlers[attempt.job_type.name]
-        self._slots.take(is_async=handler.is_async)
-        self._keeper.watch(attempt)
+        """Starts a granted attempt."""
+        self._attempts.start(attempt, self._handlers[attempt.job_type.name], self._keeper)
         if attempt.claimed.time_limit_seconds > self._options.consumer_timeout.total_seconds() / 2:
             # The broker would close the channel under it; the ledger keeps the job under its lease (rule R4).
             attempt.acked_on_claim = True
             self._settlement.ack(attempt.delivery, attempt)
-        task = self._group.create_task(self._runner.run(attempt, handler), context=self._variables.copy())
-        self._running[attempt] = task
-        task.add_done_callback(lambda _: self._ended(attempt, is_async=handler.is_async))
 
-    def _ended(self, attempt: Attempt, *, is_async: bool) -> None:
-        self._keeper.forget(attempt)
-        del self._running[attempt]
-        if attempt.thread is not None and not attempt.thread.done():
-            attempt.thread.add_done_callback(lambda _: self._slots.give(is_async=is_async))
-        else:
-            self._slots.give(is_async=is_async)
+    def _recycle(self) -> None:
+        """Ends this process in order, so that its supervisor starts one with all its places free."""
+        if not self._recycling:
+            self._recycling = True
+            log.error(
+                "%s that cannot be stopped: this worker drains and ends with code %d, to be started again",
+                counted(self._attempts.leaked, "place is held by a handler", "places are held by handlers"),
+                DrainedWith.TO_BE_REPLACED,
+            )
+            self._draining.set()
 
     async def _drain(self, services: asyncio.Task[None] | None) -> DrainedWith:
         """In order, each step bounded: what is not claimed, what runs, what leads, what is acknowledged."""
-        running = counted(len(self._running), "attempt runs", "attempts run")
+        running = counted(len(self._attempts), "attempt runs", "attempts run")
         log.info("draining: %s, limit %g s", running, self._options.drain.total_seconds())
         await self._consumer.stop_consuming()
         await self._claims.stop()
         await self._hand_back.drain()
-        left = await self._finish_attempts()
+        left = await self._attempts.drain(self._options.drain, self._hurry, self._keeper)
         if self._services is not None and services is not None:
             await self._services.hand_over()
             services.cancel()
@@ -219,27 +228,11 @@ class Worker:
             log.warning(
                 "drained: %s", counted(left, "attempt is left to its lease", "attempts are left to their leases")
             )
+        if self._recycling:
+            return DrainedWith.TO_BE_REPLACED
+        if left:
             return DrainedWith.SOMETHING_LEFT_TO_ITS_LEASE
-        return DrainedWith.SOMETHING_RELEASED if self._released else DrainedWith.EVERYTHING_REPORTED
-
-    async def _finish_attempts(self) -> int:
-        """Waits for running attempts, cancels them at the limit; answers how many are left to their leases."""
-        hurry = asyncio.create_task(self._hurry.wait())
-        await _wait_all(self._running.values(), self._options.drain.total_seconds(), hurry)
-        hurry.cancel()
-        for attempt, task in self._running.items():
-            # A thread cannot be stopped, so its attempt is never released (rule R5).
-            if not attempt.has_ended and (attempt.thread is None or attempt.thread.done()):
-                attempt.draining = True
-                self._released += 1
-                task.cancel()
-        stoppable = [task for attempt, task in self._running.items() if attempt.draining or attempt.has_ended]
-        await _wait_all(stoppable, _REPORT_SECONDS, None)
-        left = list(self._running.items())
-        for attempt, task in left:
-            self._keeper.forget(attempt)
-            task.cancel()
-        return len(left)
+        return DrainedWith.SOMETHING_RELEASED if self._attempts.released else DrainedWith.EVERYTHING_REPORTED
 
     def _beat(self, connection: LedgerConnection, loop_silent_seconds: float) -> None:
         """Sends one heartbeat; called by the lease keeper's thread."""
@@ -249,7 +242,8 @@ class Worker:
 
     def _send_beat(self, connection: LedgerConnection, state: str, loop_silent_seconds: float) -> None:
         detail = {
-            "running": len(self._running),
+            "running": len(self._attempts),
+            "leaked_threads": self._attempts.leaked,
             "unclaimed": self.unclaimed,
             "oldest_unclaimed_seconds": self._oldest_unclaimed(loop_silent_seconds),
             "loop_silent_seconds": round(loop_silent_seconds, 3),
@@ -284,6 +278,7 @@ class Worker:
         return round(max(ages), 3) if ages else None
 
     async def _close(self) -> None:
+        await self._attempts.close()
         await asyncio.to_thread(self._keeper.stop)
         if self._registered:
             await asyncio.to_thread(self._send_last_beat)
@@ -305,19 +300,6 @@ class Worker:
 
 async def _told(services: Services, leaders: Sequence[services.Leader]) -> None:
     services.hear(leaders)
-
-
-async def _wait_all(tasks: Any, seconds: float, hurry: asyncio.Task[Any] | None) -> None:
-    """Waits until all tasks have ended, the time is up, or `hurry` has ended."""
-    pending = set(tasks)
-    deadline = asyncio.get_running_loop().time() + seconds
-    while pending:
-        remaining = deadline - asyncio.get_running_loop().time()
-        if remaining <= 0 or (hurry is not None and hurry.done()):
-            return
-        watched = pending if hurry is None else {*pending, hurry}
-        done, _ = await asyncio.wait(watched, timeout=remaining, return_when=asyncio.FIRST_COMPLETED)
-        pending -= done
 
 
 def _check(duty: Duty, options: WorkerOptions) -> None:

@@ -254,6 +254,25 @@ def test_renew__of_both_rows_of_one_job_keeps_it(ledger: Ledger) -> None:
     assert ledger.rows.state(holding.job_id).lease_until == ledger.clock.after(30)
 
 
+def test_cancel__asked_again_after_a_lost_reply_has_the_same_answer(ledger: Ledger) -> None:
+    queued, running, done = ledger.submit(), ledger.submit(), ledger.submit()
+    holding = ledger.worker.take(running)
+    ledger.worker.complete(ledger.worker.take(done))
+
+    first = [ledger.producer.cancel(job).verdict for job in (queued, running, done)]
+    ledger.worker.release(holding, "cancel")
+    again = [ledger.producer.cancel(job) for job in (queued, running, done)]
+    of_another = [ledger.producer.cancel(job, "for another reason").verdict for job in (queued, running, done)]
+
+    assert first == ["cancelled", "requested", "refused"]
+    assert again == [
+        Cancelled(first[0], "cancelled"),
+        Cancelled(first[1], "cancelled"),
+        Cancelled(first[2], "succeeded"),
+    ]
+    assert of_another == ["refused"] * 3
+
+
 def test_cancel__answers_by_the_state(ledger: Ledger) -> None:
     queued, running, done = ledger.submit(), ledger.submit(), ledger.submit()
     holding = ledger.worker.take(running)

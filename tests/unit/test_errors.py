@@ -42,6 +42,7 @@ EXAMPLES = [
     errors.ExpiredRecord(job_id=JOB, job_type="x", key="k", first_submitted_by="a"),
     errors.WrongIsolation(level="SERIALIZABLE"),
     errors.StaleAttempt(job_id=JOB, attempt_id=ATTEMPT, fencing_number=7, reason="newer_attempt"),
+    errors.StopRequested(job_id=JOB, attempt_id=ATTEMPT, reason="cancel"),
     errors.AlreadyReported(job_id=JOB, attempt_id=ATTEMPT),
     errors.ResultMissing(job_id=JOB, attempt_id=ATTEMPT),
     errors.InvalidResult(job_type="x", path="a[1]", problem="p"),

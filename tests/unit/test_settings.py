@@ -206,7 +206,7 @@ def test_default_file__has_every_key_with_its_default() -> None:
 
     examples = {"database_url", "broker_url", "app", "worker.prefetch", "worker.renewal", "worker.name"}
     examples |= {"worker.alive_file", "coordinator.database_url", "coordinator.broker_url", "broker.hand_back"}
-    examples |= {"broker.management_url"}
+    examples |= {"broker.management_url", "worker.processes", "worker.leaked_threads"}
     set_there = {group or key for group, key in _keys_of(settings)}
     assert set_there == set(known_keys())
     for key in set_there - examples:

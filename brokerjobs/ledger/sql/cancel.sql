@@ -1,5 +1,6 @@
 -- Cancels a job: cancelled (it was queued) | requested (running or in review: obeyed when the attempt or the review ends)
 -- | refused (it has finished, `state` says how) | unknown_job.
+-- The same wish of the same person asked again, since the reply was lost, has the same verdict after the job's end (rule R7).
 create or replace function cancel(p_job uuid, p_by text, p_reason text)
 returns table (verdict text, state text)
 language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set jit = off set enable_seqscan = off set lock_timeout = '2s' as $$
@@ -15,7 +16,11 @@ begin
   end if;
   t := clock();
   if s.state in ('succeeded', 'failed', 'cancelled') then
-    return query select 'refused', s.state; return;
+    return query select case
+      when s.cancel ->> 'by' is distinct from p_by or s.cancel ->> 'reason' is distinct from p_reason then 'refused'
+      when exists (select from event e where e.job_id = p_job and e.kind = 'cancel_requested') then 'requested'
+      else 'cancelled' end, s.state;
+    return;
   end if;
   if s.cancel is null then
     s.cancel := jsonb_build_object('by', p_by, 'reason', p_reason, 'at', rfc3339(t));
