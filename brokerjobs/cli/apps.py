@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from brokerjobs.app import App
-from brokerjobs.cli.failures import ApplicationError
+from brokerjobs.cli.failures import ApplicationError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
+
+    from brokerjobs.job_type import JobType
 
 _FORM: Final = "an application is given as MODULE:APP, such as payments.contracts:jobs"
 
@@ -42,6 +44,24 @@ def load(target: str) -> App:
         message = f"{target!r} is of type {type(found).__name__}, not a brokerjobs.App{_known(module)}"
         raise ApplicationError(message, hint=_suggested(module, target))
     return found
+
+
+def declared_type(target: str, namespace: str | None, name: str, *, asked_for: bool) -> JobType[Any, Any] | None:
+    """The job type that the application declares; raises UsageError and ApplicationError.
+
+    None for another namespace than that of an application that nobody `asked_for`.
+    """
+    app = load(target)
+    if namespace not in {None, app.namespace}:
+        if not asked_for:
+            return None
+        message = f"{target} is the application of namespace {app.namespace!r}, not of {namespace!r}"
+        raise UsageError(message, hint="name the application of that namespace with --app, or leave the namespace out")
+    if name not in app.types:
+        known = ", ".join(app.types) or "none"
+        message = f"{target} declares no job type {name!r}; it declares: {known}"
+        raise UsageError(message, hint="check the name, or name another application with --app")
+    return app.types[name]
 
 
 def _imported(name: str) -> ModuleType:

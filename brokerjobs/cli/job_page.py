@@ -123,9 +123,8 @@ def _header(page: Page, job: Data, times: job_words.Times, *, whole: bool) -> No
         page.fact("not before", times.whole(job["not_before"]))
     page.fact("deadline", times.ahead(job["deadline"]) if job["deadline"] else "none")
     page.fact("terms", job_words.terms_of(job))
-    page.fact(
-        "charged", f"{job['charged']} of {job['terms']['retry']['attempts']} attempts, {job['uncharged']} given back"
-    )
+    charged = f"{job['charged'] - job['forgiven']} of {job['granted']} attempts, {job['uncharged']} given back"
+    page.fact("charged", charged + (f"; {job['forgiven']} before the last replay" if job["forgiven"] else ""))
     page.fact("route", job["route"])
     if job["traceparent"]:
         page.fact("trace", job["traceparent"])
@@ -224,6 +223,13 @@ def _reviews(page: Page, reviews: Iterable[Data], times: job_words.Times) -> Non
         closed = review["closed_at"]
         words = f"{times.show(closed)} as {review['closed_as']} by {review['closed_by']}" if closed else "not yet"
         page.fact("closed", words, indent=2)
+        if review["decision"]:
+            unchecked = ", its result checked by no model" if review["result_checked"] is False else ""
+            decided = f"{review['decision'].replace('_', ' ')}{unchecked}: {review['reason']}"
+            page.fact("decision", decided, indent=2)
+            page.fact("login", review["login"], indent=2)
+            if review["reference"]:
+                page.fact("reference", review["reference"], indent=2)
 
 
 def _late_reports(page: Page, job: Data, times: job_words.Times) -> None:

@@ -68,6 +68,8 @@ def state_of(job: Data, times: Times) -> str:
             accepted = attempts.get(job["accepted_attempt"])
             by = f" with the result of attempt {accepted['number']}" if accepted else ""
             late = ", which came late" if accepted and accepted["late"] else ""
+            if accepted is None or accepted["report"]["verdict"] == "rejected":
+                by, late = _decided(job, by), ""
             return f"succeeded at {times.show(job['finished_at'])}{by}{late}"
         case "failed":
             failure = job["failure"]
@@ -77,7 +79,7 @@ def state_of(job: Data, times: Times) -> str:
         case "review":
             cause = next((one["cause"] for one in job["reviews"] if one["closed_at"] is None), "no cause recorded")
             late = "; a cancel is recorded, so a late success is not accepted" if job["cancel"] else ""
-            return f"in review, its outcome is unknown{late} (no command decides it yet): {cause}"
+            return f"in review, its outcome is unknown{late} (brokerjobs review show {job['id']}): {cause}"
         case "running" if job["attempts"]:
             last = job["attempts"][-1]
             until = times.ahead(last["lease"]["last_until"])
@@ -86,6 +88,16 @@ def state_of(job: Data, times: Times) -> str:
             return f"queued, waits for {job['waiting']['for']}"
         case state:
             return str(state)
+
+
+def _decided(job: Data, by: str) -> str:
+    """Whose decision a success is: of a review, or to adopt what came too late."""
+    for review in job["reviews"]:
+        if review["id"] == job["accepted_review"]:
+            result = "" if review["result_given"] else ", without a result"
+            return f", as {review['closed_by']} decided{result}: reference {review['reference']}"
+    whose = [one["detail"]["by"] for one in job["events"] if one["kind"] == "adopted"]
+    return f"{by}, which {whose[-1] if whose else 'nobody'} adopted"
 
 
 def waiting_of(job: Data, times: Times) -> str:

@@ -1,4 +1,4 @@
-"""`brokerjobs jobs`: list, show, cancel."""
+"""`brokerjobs jobs`: list, show, cancel, adopt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from brokerjobs.cli import moments, options, output
+from brokerjobs.cli import adoption, moments, options, output
 from brokerjobs.cli.failures import UsageError
 from brokerjobs.errors import JobNotFound, RefusedMove
 from brokerjobs.rules.states import JobState
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from brokerjobs.ledger.inquiries import Filter, Listed
 
 app = typer.Typer(
-    help="List jobs, show what became of one, cancel one.",
+    help="List jobs, show what became of one, cancel one, adopt a late success.",
     add_completion=False,
     rich_markup_mode=None,
 )
@@ -32,8 +32,8 @@ _HEADERS = ("ID", "TYPE", "STATE", "AGE", "ATTEMPTS", "KEY", "SUBMITTED BY")
 _ASKED = {
     "running": "running: the cancel is recorded, and obeyed when its attempt ends",
     "review": (
-        "in review: the cancel is recorded, and a late success of its attempt is no longer accepted; "
-        "no command closes a review yet"
+        "in review: the cancel is recorded, a late success of its attempt is no longer accepted, and a retry would end "
+        "it as cancelled (brokerjobs review list)"
     ),
 }
 _NARROW = 110  # columns of a terminal below which only the first four are shown
@@ -134,6 +134,9 @@ def cancel(
             raise RefusedMove(job_id=wanted, state=answer.state or "finished")
         case verdict:
             _say_cancelled(wanted, verdict, answer.state, output_format)
+
+
+app.command("adopt", short_help="Take the success that came after a job had failed.")(adoption.adopt)
 
 
 def _say_cancelled(job_id: UUID, verdict: str, state: str | None, output_format: output.Format) -> None:

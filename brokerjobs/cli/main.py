@@ -25,11 +25,15 @@ _COMMANDS: Final = {
     "worker": "Run the jobs of an application.",
     "coordinator": "Run the services that ring, retry, expire and clean up.",
     "submit": "Submit one job.",
-    "jobs": "List jobs, show what became of one, cancel one.",
+    "jobs": "List jobs, show what became of one, cancel one, adopt a late success.",
+    "review": "List and decide jobs whose outcome is unknown.",
+    "dead": "List failed jobs in groups, let them run again, or discard them.",
     "doctor": "Say what is wrong with ledger, broker and processes.",
     "demo": "Watch jobs survive workers that are killed and paused.",
     "version": "Say which brokerjobs this is.",
 }
+
+_NOUNS: Final = (["jobs"], ["review"], ["dead"])  # commands that have commands
 
 
 class OnDemand(MutableMapping[str, Any]):
@@ -148,7 +152,7 @@ def _check_text(args: Sequence[str]) -> None:
 def _command_of(args: Sequence[str]) -> str:
     """The command of a line, as far as it is words."""
     words = list(itertools.takewhile(lambda one: not one.startswith("-"), args))
-    return " ".join(["brokerjobs", *words[: 2 if words[:1] == ["jobs"] else 1]])
+    return " ".join(["brokerjobs", *words[: 2 if words[:1] in _NOUNS else 1]])
 
 
 def _wants_json(args: Sequence[str]) -> bool:

@@ -153,6 +153,11 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
+def has_keyboard() -> bool:
+    """Whether stdin is a terminal, so that somebody can answer a question."""
+    return sys.stdin.isatty()
+
+
 def never_fail_on_a_character() -> None:
     """Let stdout and stderr write an escape for what their encoding has not, instead of failing."""
     for stream in (sys.stdout, sys.stderr):

@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 _READ_AT_MOST: Final = 8 * 1024 * 1024
 # PostgreSQL's numeric (manual, datatype-numeric).
 _MOST_PLACES: Final = 16_383
-_HINT: Final = "brokerjobs submit TYPE - reads it from stdin, brokerjobs submit TYPE @payload.json from a file"
+_HINT: Final = "- instead of it reads it from stdin, @file.json from a file"
 
 
-def text_of(argument: str) -> str:
-    """The text of the payload; raises UsageError if it cannot be read."""
+def text_of(argument: str, what: str = "payload") -> str:
+    """The text of a payload, or of what else is given so; raises UsageError if it cannot be read."""
     if argument == "-":
-        return _decoded(sys.stdin.buffer, "stdin")
+        return _decoded(sys.stdin.buffer, f"{what} in stdin")
     if argument.startswith("@"):
         file = Path(argument[1:])
         try:
             with file.open("rb") as opened:
-                return _decoded(opened, str(file))
+                return _decoded(opened, f"{what} in {file}")
         except OSError as error:
-            message = f"the payload cannot be read from {str(file)!r}: {error.strerror}"
+            message = f"the {what} cannot be read from {str(file)!r}: {error.strerror}"
             raise UsageError(message, hint=_HINT) from error
     return argument.strip()
 
 
-def value_of(text: str) -> Any:
+def value_of(text: str, what: str = "payload") -> Any:
     """The value that JSON text says.
 
     Raises UsageError for what is no JSON, says one key twice, or has numbers or texts that could not be read back.
@@ -50,27 +50,27 @@ def value_of(text: str) -> Any:
             object_pairs_hook=_without_repeats,
         )
     except RecursionError:
-        message = f"the payload is nested deeper than {model_walk.DEPTH_LIMIT} levels"
+        message = f"the {what} is nested deeper than {model_walk.DEPTH_LIMIT} levels"
         raise UsageError(message, hint=_HINT) from None
     except ValueError as error:
-        message = f"the payload is not JSON: {error}"
+        message = f"the {what} is not JSON: {error}"
         raise UsageError(message, hint=_HINT) from None
     if found := _first_unreadable(value) or model_walk.first_not_text(value):
         path, problem = found
-        message = f"the payload cannot be taken at {path or 'top level'}: {problem}"
+        message = f"the {what} cannot be taken at {path or 'top level'}: {problem}"
         raise UsageError(message, hint=_HINT)
     return value
 
 
-def _decoded(stream: BinaryIO, where: str) -> str:
+def _decoded(stream: BinaryIO, what: str) -> str:
     data = stream.read(_READ_AT_MOST + 1)
     if len(data) > _READ_AT_MOST:
-        message = f"the payload in {where} is over {_READ_AT_MOST} bytes"
+        message = f"the {what} is over {_READ_AT_MOST} bytes"
         raise UsageError(message)
     try:
         return data.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:
-        message = f"the payload in {where} is not UTF-8: {error.reason} at byte {error.start}"
+        message = f"the {what} is not UTF-8: {error.reason} at byte {error.start}"
         raise UsageError(message) from error
 
 

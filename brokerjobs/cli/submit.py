@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from brokerjobs.cli.submission import Made, Order
-    from brokerjobs.job_type import JobType
     from brokerjobs.ledger.database import LedgerConnection
     from brokerjobs.ledger.inquiries import Outcome
 
@@ -63,7 +62,9 @@ def submit(
     from brokerjobs.job_type import Submission  # noqa: PLC0415  # ditto
 
     settings = options.settings_of({"app": app, "database_url": database_url})
-    declared = _declared(settings.app, *options.type_of(job_type, namespace), asked_for=app is not None)
+    said, name = options.type_of(job_type, namespace)
+    target = settings.app
+    declared = None if target is None else apps.declared_type(target, said, name, asked_for=app is not None)
     limit = moments.span_of(timeout, "--timeout") if wait else None
     order = submission.Order(
         job_type=declared or submission.unchecked_type(*_named(job_type, namespace)),
@@ -79,26 +80,6 @@ def submit(
     )
     with submission.ledger_at(settings.need_database_url()) as ledger:
         _carry_out(ledger, order, limit, as_json=output_format is output.Format.JSON)
-
-
-def _declared(target: str | None, namespace: str | None, name: str, *, asked_for: bool) -> JobType[Any, Any] | None:
-    """The job type that the application declares; raises UsageError.
-
-    None without an application, and for another namespace than that of an application that nobody `asked_for`.
-    """
-    if target is None:
-        return None
-    app = apps.load(target)
-    if namespace not in {None, app.namespace}:
-        if not asked_for:
-            return None
-        message = f"{target} is the application of namespace {app.namespace!r}, not of {namespace!r}"
-        raise UsageError(message, hint="name the application of that namespace with --app, or leave the namespace out")
-    if name not in app.types:
-        known = ", ".join(app.types) or "none"
-        message = f"{target} declares no job type {name!r}; it declares: {known}"
-        raise UsageError(message, hint="check the name, or name another application with --app")
-    return app.types[name]
 
 
 def _named(job_type: str, namespace: str | None) -> tuple[str, str]:

@@ -123,9 +123,9 @@ class Group:
     example: UUID
 
 
-def dead_list(namespace: str | None, job_type: str | None, limit: int) -> Query[Group]:
-    """Groups of failed jobs, the one that failed last first."""
-    return Query("select * from brokerjobs.dead_list(%s, %s, %s)", [namespace, job_type, limit], Group)
+def dead_list(namespace: str | None, job_type: str | None, group: str | None, limit: int) -> Query[Group]:
+    """Groups of failed jobs, the one that failed last first; or the one of this id."""
+    return Query("select * from brokerjobs.dead_list(%s, %s, %s, %s)", [namespace, job_type, group, limit], Group)
 
 
 @dataclass(frozen=True, slots=True)

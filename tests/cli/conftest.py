@@ -87,6 +87,13 @@ def as_owner(database: Database) -> dict[str, str]:
 
 
 @pytest.fixture
+def operator(brokerjobs: Command, database: Database) -> Command:
+    """Commands of an operator on the same ledger."""
+    env = brokerjobs.env | {"BROKERJOBS_DATABASE_URL": database.operator_url}
+    return Command(brokerjobs.folder, env)
+
+
+@pytest.fixture
 def ready(brokerjobs: Command, as_owner: dict[str, str], shop: str) -> Command:
     """Commands of a producer after `brokerjobs setup shop:jobs`."""
     brokerjobs("setup", shop, env=as_owner).ok()

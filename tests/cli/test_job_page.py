@@ -184,7 +184,7 @@ def test_job_in_review__shows_its_review(ledger: Ledger) -> None:
 
     page = page_of(ledger, job)
 
-    assert facts_of(page)["state"].startswith("in review, its outcome is unknown (no command decides it yet): ")
+    assert facts_of(page)["state"].startswith(f"in review, its outcome is unknown (brokerjobs review show {job}): ")
     assert "\nREVIEW  " in page
     assert "closed      not yet" in page
     ledger.producer.cancel(job)

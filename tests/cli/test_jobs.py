@@ -202,7 +202,7 @@ def test_cancel__of_a_job_in_review_says_what_it_does(brokerjobs: Command, ledge
 
     said = brokerjobs("jobs", "cancel", str(job), "--reason", "r").ok().out
     assert "is in review: the cancel is recorded" in said
-    assert "late success of its attempt is no longer accepted; no command closes a review yet" in said
+    assert "late success of its attempt is no longer accepted, and a retry would end it as cancelled" in said
     assert ledger.worker.complete(holding).verdict == "rejected"
 
 

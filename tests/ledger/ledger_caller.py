@@ -241,7 +241,7 @@ class Caller:
 
     def groups(self) -> list[decisions.Group]:
         """The groups of failed jobs of this namespace."""
-        return self.fetch(decisions.dead_list(self.place.namespace, None, 100))
+        return self.fetch(decisions.dead_list(self.place.namespace, None, None, 100))
 
 
 def asking(reason: str = "looked into it") -> decisions.Request:

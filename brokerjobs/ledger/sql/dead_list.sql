@@ -1,6 +1,6 @@
 -- Failed jobs that nobody has discarded, in groups that failed in the same way, the one that failed last first; at most
--- p_limit groups. `example` is its last job.
-create or replace function dead_list(p_namespace text, p_type text, p_limit integer)
+-- p_limit groups, or just one. `example` is its last job.
+create or replace function dead_list(p_namespace text, p_type text, p_group text, p_limit integer)
 returns table (group_id text, namespace text, type text, failure_class text, error_type text, message text,
   jobs bigint, first_at timestamptz, last_at timestamptz, example uuid)
 language sql stable security definer set search_path = brokerjobs, pg_temp as $$
@@ -9,6 +9,7 @@ language sql stable security definer set search_path = brokerjobs, pg_temp as $$
       select x.namespace, x.type, x.group_id, count(*) as jobs, min(x.failed_at) as first_at, max(x.failed_at) as last_at
         from dead x
         where x.discarded_at is null and (p_namespace is null or x.namespace = p_namespace) and (p_type is null or x.type = p_type)
+          and (p_group is null or x.group_id = p_group)
         group by x.namespace, x.type, x.group_id order by max(x.failed_at) desc, x.group_id limit least(p_limit, 1000)) g
     cross join lateral (
       select y.failure_class, y.error_type, y.message, y.job_id from dead y
