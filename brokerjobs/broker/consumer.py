@@ -22,7 +22,7 @@ from brokerjobs.broker.ungrouped import ungrouped
 from brokerjobs.errors import BrokerUnavailable, PermissionDenied
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
     from datetime import timedelta
 
     from brokerjobs.broker.protocol import Delivery, Probe, Settled, Unreadable
@@ -65,6 +65,8 @@ class Consumer:
         self._heartbeat = heartbeat
         self._generations = itertools.count(1)
         self._open: dict[int, RouteSubscription] = {}
+        self._held: frozenset[str] = frozenset()
+        self._adjusting = {route: asyncio.Lock() for route in routes}
         self._connected_once = False
         self._served: set[str] = set()
         self._missing: dict[str, Exception] = {}
@@ -124,6 +126,14 @@ class Consumer:
             return False
         self._isolation.settled(message.route, 1)
         return True
+
+    async def hold(self, routes: Collection[str]) -> None:
+        """Consume these routes no more, also after a new connection, until a later call leaves them out.
+
+        What was received can still be settled.  The last call counts, whether or not the broker answers.
+        """
+        self._held = frozenset(routes)
+        await self._ask_each(self._adjust)
 
     async def stop_consuming(self) -> None:
         """Receive nothing more, also after a new connection; what was received can still be settled."""
@@ -205,10 +215,8 @@ class Consumer:
         # Before it is started: messages may arrive before the broker's answer is read.
         self._open[generation] = subscription
         try:
-            await subscription.start(prefetch)
+            await self._adjust(subscription, prefetch)
             self._note_served(route)
-            if self._stopped.is_set():
-                await subscription.stop()
             await subscription.held()
         except ChannelAccessRefused as error:
             if route not in self._served:
@@ -232,6 +240,21 @@ class Consumer:
         said, self._missing[route] = route in self._missing, error
         if not said:
             _log.warning("route %r cannot be consumed yet (%s); trying again until it can", route, error)
+    async def _adjust(self, subscription: RouteSubscription, prefetch: int | None = None) -> None:
+        """Consume or not, as it is wanted now; errors as of `RouteSubscription.start` and `stop`."""
+        async with self._adjusting[subscription.source.route]:  # what is wanted may change while the broker is asked
+            while self._quiet(subscription) is subscription.consuming:
+                if subscription.consuming:
+                    await subscription.stop()
+                else:
+                    await subscription.start(prefetch or self._prefetch(subscription))
+
+    def _quiet(self, subscription: RouteSubscription) -> bool:
+        return self._stopped.is_set() or subscription.source.route in self._held
+
+    def _prefetch(self, subscription: RouteSubscription) -> int:
+        return 1 if self._isolation.active else self._routes[subscription.source.route]
+
 
     async def _ask_each(self, ask: Callable[[RouteSubscription], Awaitable[None]]) -> bool:
         """Return whether there were subscriptions and the broker has answered each."""

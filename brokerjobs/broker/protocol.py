@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -117,6 +117,10 @@ class Consumer(Protocol):
 
     def reject(self, message: Delivery | Unreadable) -> bool:
         """Send the message to quarantine; False if its channel is gone, so that it will come again."""
+        ...
+
+    async def hold(self, routes: Collection[str]) -> None:
+        """Consume these routes no more until they are left out of a later call; what was received can be settled."""
         ...
 
     async def stop_consuming(self) -> None:

@@ -1,15 +1,17 @@
-"""Queries of the command line beside those of `inquiries`: a record as it was written, and rings of a whole route."""
+"""Queries of the command line beside those of `inquiries`: written records, rings, cancels, quarantine."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from brokerjobs.ledger.calls import array_literal
 from brokerjobs.ledger.database import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from brokerjobs.ledger.database import LedgerConnection
@@ -54,3 +56,57 @@ def ring_route_again(connection: LedgerConnection, route: str, by: str) -> Itera
         [answer] = connection.fetch(ring_again(route, by, last, _RINGS_AT_ONCE))
         last = answer.last
         yield answer.rung
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """A queued job that a filter found."""
+
+    job_id: UUID
+
+
+def queued_jobs(namespace: str, job_type: str, tags: Mapping[str, str] | None, limit: int) -> Query[QueuedJob]:
+    """The queued jobs of a type, with these tags or any."""
+    wanted = None if not tags else json.dumps(dict(tags))
+    return Query(
+        "select * from brokerjobs.queued_jobs(%s, %s, %s::jsonb, %s)", [namespace, job_type, wanted, limit], QueuedJob
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CancelledQueued:
+    """Answer to one of many cancels: cancelled | locked (busy, ask again) | left (no longer queued, see `state`)."""
+
+    job_id: UUID
+    verdict: str
+    state: str | None
+
+
+def cancel_queued(job_ids: Sequence[UUID], by: str, reason: str) -> Query[CancelledQueued]:
+    """Cancels those of the jobs that are queued, and leaves the others alone."""
+    return Query(
+        "select * from brokerjobs.cancel_queued(%s::uuid[], %s, %s)",
+        [array_literal(job_ids), by, reason],
+        CancelledQueued,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """What was recorded of a message that went to quarantine; `id` counts up."""
+
+    id: int
+    at: datetime
+    worker: str
+    route: str
+    reason: str
+    ticket: UUID | None
+    job_id: UUID | None
+    digest: str | None
+
+
+def quarantine_list(namespace: str | None, reason: str | None, before: int | None, limit: int) -> Query[Quarantined]:
+    """Messages that went to quarantine, newest first; at most 1 000 a call."""
+    return Query(
+        "select * from brokerjobs.quarantine_list(%s, %s, %s, %s)", [namespace, reason, before, limit], Quarantined
+    )

@@ -14,7 +14,22 @@ ROLES: Final = (PRODUCER, WORKER, COORDINATOR, READER, OPERATOR)
 
 EVERYBODY: Final = frozenset({"schema_version", "status", "status_v1", "find", "doctor"})
 LOOKS: Final = frozenset(
-    {"record", "list", "results", "outcomes", "review_list", "review_show", "dead_list", "dead_jobs", "dead_show"}
+    {
+        "record",
+        "list",
+        "list_jobs",
+        "results",
+        "outcomes",
+        "review_list",
+        "review_show",
+        "dead_list",
+        "dead_jobs",
+        "dead_show",
+        "overview",
+        "types",
+        "quarantine_list",
+        "queued_jobs",
+    }
 )
 """What people look at."""
 
@@ -48,6 +63,7 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "review_found",
     },
     COORDINATOR: EVERYBODY
+        "sign_of_life",
     | {
         "expire",
         "due",
@@ -69,6 +85,20 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "retain_events",
     },
     READER: EVERYBODY | LOOKS,
-    OPERATOR: EVERYBODY | LOOKS | {"cancel", "cancel_v1", "review_resolve", "dead_replay", "dead_discard", "adopt"},
+    OPERATOR: EVERYBODY
+    | LOOKS
+    | {
+        "cancel",
+        "cancel_v1",
+        "review_resolve",
+        "dead_replay",
+        "dead_discard",
+        "adopt",
+        "pause_type",
+        "resume_type",
+        "unpark",
+        "cancel_queued",
+    },
 }
 """Role to the functions that its members may execute (design of the ledger: SECURITY DEFINER, nothing else)."""
+        "sign_of_life",

@@ -164,12 +164,16 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Beaten:
-    """A row of the answer to a heartbeat: one leader, or none if no service ever had one, and the ledger's clock."""
+    """A row of the answer to a heartbeat: one leader, or none if no service ever had one, and the ledger's clock.
+
+    `paused` are the process's types that are paused, the same in every row.
+    """
 
     service: str | None
     holder: UUID | None
     seconds_left: float | None
     at: datetime
+    paused: list[str]
 
 
 def leaders(rows: Sequence[Beaten]) -> list[Leader]:
@@ -182,10 +186,10 @@ def leaders(rows: Sequence[Beaten]) -> list[Leader]:
 
 
 def heartbeat(beat: Heartbeat) -> Query[Beaten]:
-    """Keeps a process in the list of the living; answers the `leaders` of the services, and the ledger's clock."""
+    """Keeps a process in the list of the living; answers `leaders`, clock and paused types."""
     process = beat.process
     return Query(
-        "select * from brokerjobs.beat(%s, %s, %s, %s, %s, %s, %s::text[], %s::text[], %s, %s, %s::jsonb)",
+        "select * from brokerjobs.sign_of_life(%s, %s, %s, %s, %s, %s, %s::text[], %s::text[], %s, %s, %s::jsonb)",
         [
             process.id,
             beat.role,

@@ -29,6 +29,7 @@ class ClaimVerdict(StrEnum):
     FINISHED = "finished"
     HELD = "held"  # another attempt has a live lease
     NOT_DUE = "not_due"
+    PAUSED = "paused"  # its type is paused: it is parked, and a resume rings it
     REVIEW = "review"
     LOST = "lost"  # this attempt id was granted before and has lost its lease since
 

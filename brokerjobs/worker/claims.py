@@ -40,6 +40,8 @@ class Answers:
     granted: Callable[[Attempt], None]
     settled: Callable[[Delivery], None]
     strange: Callable[[Delivery, str], None]
+    paused: Callable[[str], None]
+    """Takes the job type of a delivery that was parked, beside `settled`, which takes the delivery."""
 
 
 class Claims:
@@ -115,6 +117,9 @@ class Claims:
                 return False
             case ClaimVerdict.UNKNOWN_JOB | ClaimVerdict.WRONG_ROUTE as verdict:
                 self._answers.strange(delivery, verdict.value)
+            case ClaimVerdict.PAUSED:
+                self._answers.paused(answer.type)
+                self._answers.settled(delivery)
             case (
                 ClaimVerdict.NO_HANDLER
                 | ClaimVerdict.FINISHED

@@ -27,6 +27,7 @@ from brokerjobs.worker.completions import Completions
 from brokerjobs.worker.hand_back import HandBack
 from brokerjobs.worker.inbox import Inbox
 from brokerjobs.worker.leases import Calls, LeaseKeeper
+from brokerjobs.worker.pauses import READS_PAUSES, Pauses
 from brokerjobs.worker.probes import Probes
 from brokerjobs.worker.quarantine import Quarantine
 from brokerjobs.worker.route_check import check_routes
@@ -101,12 +102,16 @@ class Worker:
         )
         self._completions = Completions(self._reporting)
         self._runner = Runner(self._completions, self._settlement, self._lending, self._threads)
+        self._pauses = Pauses(
+            self._consumer,
+            {name: route_name(duty.namespace, duty.types[name].terms.queue) for name in self._handlers},
+        )
         self._claims = Claims(
             duty,
             self._claiming,
             self._inbox,
             self._slots,
-            Answers(self._granted, self._settlement.ack, self._quarantine.put),
+            Answers(self._granted, self._settlement.ack, self._quarantine.put, self._pauses.met),
         )
         self._keeping = LedgerConnection(ledger)
         self._alive = AliveFile(options.alive_file)
@@ -148,7 +153,7 @@ class Worker:
             await self._register()
             async with asyncio.TaskGroup() as self._group:
                 steps = (self._consumer.run, self._claims.run, self._completions.run, self._settlement.run)
-                asides = (self._quarantine.run, self._probes.run, self._hand_back.run)
+                asides = (self._quarantine.run, self._probes.run, self._pauses.run, self._hand_back.run)
                 keeping = (self._keeper.run, self._attempts.run)
                 tasks = [self._group.create_task(run()) for run in (*steps, *asides, *keeping)]
                 services = self._group.create_task(self._services.run()) if self._services else None
@@ -251,7 +256,7 @@ class Worker:
             "heartbeat_seconds": self._options.heartbeat.total_seconds(),
             # A job that one of these models has refused is not offered to it again.
             "models": {name: job_type.fingerprint for name, job_type in self._duty.types.items()},
-            "reads": READS,
+            "reads": (*READS, *READS_PAUSES),
             "consuming": sorted(self._consumer.consuming),
             "missing": sorted(self._consumer.missing),
         }
@@ -276,6 +281,7 @@ class Worker:
         unread = loop_silent_seconds if loop_silent_seconds > _BLOCKED_SECONDS else None
         ages = [age for age in (self._inbox.oldest_unclaimed(), unread) if age is not None]
         return round(max(ages), 3) if ages else None
+        self._keeper.loop.call_soon_threadsafe(self._pauses.hear, rows[0].paused)
 
     async def _close(self) -> None:
         await self._attempts.close()

@@ -68,6 +68,7 @@ class MemorySubscription:
         self._receivers = receivers
         self._unsettled: set[int] = set()
         self._subscribed = False
+        self._began = False
         self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         link.listen(source.generation, self._hear)
 
@@ -81,9 +82,12 @@ class MemorySubscription:
         wanted = Subscribe(number=self.source.generation, queue=self.source.route, prefetch=prefetch)
         match await answer(self._link, wanted):
             case Missing():
-                raise ChannelNotFoundEntity(f"no queue {self.source.route!r}")
+                error = ChannelNotFoundEntity(f"no queue {self.source.route!r}")
+                if self._began:  # RabbitMQ would have closed its channel
+                    self._break(BrokerUnavailable(str(error)))
+                raise error
             case _:
-                self._subscribed = True
+                self._subscribed = self._began = True
 
     async def held(self) -> None:
         """Wait until it breaks: `BrokerUnavailable`, or the error of a receiver."""

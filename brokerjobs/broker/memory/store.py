@@ -226,9 +226,19 @@ class Session:
         if queue is None:
             return Missing(queue=request.queue)
         if request.number in self._subscribed:
-            raise Misuse(f"subscription {request.number} exists")
+            return self._subscribe_again(request, queue)
         subscriber = Subscriber(request.number, request.prefetch, self._hear)
         self._subscribed[request.number] = queue, subscriber
+        queue.subscribe(subscriber)
+        return Done()
+
+    def _subscribe_again(self, request: Subscribe, queue: MemoryQueue) -> Answer:
+        """Give messages again to a subscription that had enough for a while."""
+        there, subscriber = self._subscribed[request.number]
+        if there is not queue:  # its own was deleted, another has its name
+            return Missing(queue=request.queue)
+        if subscriber in queue.subscribers:
+            raise Misuse(f"subscription {request.number} exists")
         queue.subscribe(subscriber)
         return Done()
 

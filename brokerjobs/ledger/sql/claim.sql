@@ -1,6 +1,7 @@
 -- Claims jobs for deliveries: one verdict a row, nothing waits (rules R4, R5, R9).
 -- granted: this attempt holds the lease. again: not looked at, the answer is full, ask again. locked: busy, ask again.
--- held, finished, not_due, review, no_handler, unknown_job, wrong_route: somebody or something else will ring, acknowledge.
+-- held, finished, not_due, paused, review, no_handler, unknown_job, wrong_route: somebody or something else will ring,
+-- acknowledge. A worker that has not said in its heartbeat that it reads `paused` is answered `not_due`, which older code knows.
 -- lost: the attempt id was used before and is no longer the running one. no_handler is also the answer to a worker whose
 -- model has refused the job's payload before (not qualified).
 -- Rows are decided one by one under their locks and written set-based after the loop, by nested loops over the primary
@@ -27,6 +28,8 @@ declare
   v_refusals integer;
   v_lacks_handler boolean;
   v_repeats boolean[] := repeats(p_jobs);
+  v_paused text[] := array(select p.type from pause p where p.namespace = p_namespace and p.resumed_at is null);
+  v_reads boolean;
   g_index integer[] := '{}';
   g_at timestamptz[] := '{}';
   g_until timestamptz[] := '{}';
@@ -91,6 +94,12 @@ begin
       v_lacks_handler := not j.type = any (p_types);
       if v_lacks_handler or s.uncharged > 0 and refused_here(s.job_id, j.type, p_worker) then
         -- Parked with a timer, never straight back to the queue where the same worker would take it again.
+      if j.type = any (v_paused) then
+        perform park(s, j, p_worker_name, t);
+        v_reads := coalesce(v_reads, (select w.detail -> 'reads' ? 'paused/1' from worker w where w.id = p_worker), false);
+        verdict := case when v_reads then 'paused' else 'not_due' end;
+        state := 'queued'; type := j.type; return next; continue;
+      end if;
         v_refusals := least(coalesce((s.wait_detail ->> 'refusals')::integer, 0) + 1, 1000);
         update job_state x set waiting = 'placement', wait_until = t + make_interval(secs => least(30, power(2, least(v_refusals - 1, 10)))),
             wait_detail = jsonb_build_object(case when v_lacks_handler then 'no_handler' else 'not_qualified' end, j.type,

@@ -29,3 +29,4 @@ begin
     return next;
   end loop;
 end $$;
+  perform unpark(null, null, p_limit);

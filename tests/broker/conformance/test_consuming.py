@@ -363,3 +363,25 @@ async def test_deliveries__flow_for_more_than_one_prefetch(broker: Broker, route
 
     assert tickets == [message.message_id for message in messages]
     assert await broker.message_count(route) == 0
+
+
+async def test_hold__leaves_what_comes_at_the_broker_until_it_is_let_go(
+    broker: Broker, namespace: str, publisher: Publisher, inbox: InboxFactory
+) -> None:
+    held, other = names.route_name(namespace, "held"), names.route_name(namespace, "other")
+    await broker.declare(Topology(routes=frozenset({held, other})))
+    received = await inbox(held, other)
+    await publisher.publish(rings(held, 2))
+    first = await received.has(2)
+
+    await received.consumer.hold({held})
+    assert received.consumer.consuming == {other}
+    await publisher.publish(rings(held, 3) + rings(other, 1))
+    await received.has(3)
+    await comes_to_hold(broker, held, 3)
+    assert received.consumer.ack(first) == []  # what came before can still be settled
+
+    await received.consumer.hold(set())
+    await received.has(6)
+    assert received.consumer.consuming == {held, other}
+    assert await received.consumer.flush()

@@ -293,3 +293,24 @@ async def test_consumer__that_stands_still_loses_what_it_had(
             (delivery,) = await received.has(1)
 
     assert (delivery.ticket, delivery.redelivered) == (held, True)
+
+
+async def test_hold__counts_from_the_start_and_after_a_lost_connection(
+    bench: Bench, namespace: str, bench_publisher: Publisher
+) -> None:
+    held, other = names.route_name(namespace, "held"), names.route_name(namespace, "other")
+    await bench.broker.declare(Topology(routes=frozenset({held, other})))
+    received = Inbox(bench.broker.url, {held: 20, other: 20})
+    await received.consumer.hold({held})
+    async with received:
+        await received.consumes(other)
+        await bench_publisher.publish(rings(held, 2) + rings(other, 1))
+        (first,) = await received.has(1)
+
+        await bench.cut()
+        (_, again) = await received.has(2)  # comes a second time, over another connection
+        assert (first.ticket, again.redelivered) == (again.ticket, True)
+        assert received.consumer.consuming == {other}
+
+        await received.consumer.hold(())
+        await received.has(4)
