@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Required, TypedDict, TypeVar, Unpack, overload
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
-    from datetime import datetime
+    from datetime import datetime, timedelta
     from uuid import UUID
 
     from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor
     from psycopg.abc import Params, QueryNoTemplate
     from psycopg.rows import TupleRow
+
+T = TypeVar("T")
+
+
+class EffectOptions(TypedDict, total=False):
+    """What is said of an effect beside its name, its call and what that returns."""
+
+    repeatable: Required[bool]
+    """May an unknown one be done again, with the same key?"""
+    key_valid_for: timedelta | None
+    """For how long the outside knows the key, from the first intent on; None, the default: for ever."""
+    time_limit: timedelta
+    """The call's own, at most the lease; by default half of it."""
+    did_not_happen: tuple[type[BaseException], ...]
+    """Exceptions of the call that mean what DidNotHappen means."""
 
 
 class AttemptContext(Protocol):
@@ -96,6 +111,50 @@ class JobContext(_JobFacts, Protocol):
         """Record the result as the last statement of the caller's transaction; `within` and errors as of `fence`."""
         ...
 
+    @overload
+    async def effect(
+        self,
+        name: str,
+        call: Callable[[str], Awaitable[T] | T],
+        *,
+        returns: type[T],
+        **options: Unpack[EffectOptions],
+    ) -> T: ...
+
+    @overload
+    async def effect(
+        self,
+        name: str,
+        call: Callable[[], Awaitable[T] | T],
+        *,
+        returns: type[T],
+        **options: Unpack[EffectOptions],
+    ) -> T: ...
+
+    @overload
+    async def effect(
+        self,
+        name: str,
+        call: Callable[[str], Awaitable[object] | object] | Callable[[], Awaitable[object] | object],
+        *,
+        returns: None,
+        **options: Unpack[EffectOptions],
+    ) -> None: ...
+
+    async def effect(
+        self, name: str, call: Callable[..., Any], *, returns: Any, **options: Unpack[EffectOptions]
+    ) -> Any:
+        """Do something outside the ledger once, and answer what it returned, as `returns` says.
+
+        `name` is unique within the job.  `call` is given the key `{job id}/{name}` if it takes a parameter; it may be
+        a coroutine function, and raises DidNotHappen if nothing happened.  Any other exception leaves unknown what
+        became of it.  An outcome that an earlier attempt recorded is answered without a call.
+
+        Raises StaleAttempt if the lease is lost, EffectUnknown if an earlier attempt may have done what must not be
+        repeated, InvalidResult or ResultTooLarge for what `call` returned, and ConfigurationError.
+        """
+        ...
+
 
 class SyncJobContext(_JobFacts, Protocol):
     """Given to sync handlers, which run in threads: the same names without await."""
@@ -113,6 +172,40 @@ class SyncJobContext(_JobFacts, Protocol):
 
     def complete(self, result: object, *, within: object) -> None:
         """As `JobContext.complete`."""
+        ...
+
+    @overload
+    def effect(
+        self,
+        name: str,
+        call: Callable[[str], T],
+        *,
+        returns: type[T],
+        **options: Unpack[EffectOptions],
+    ) -> T: ...
+
+    @overload
+    def effect(
+        self,
+        name: str,
+        call: Callable[[], T],
+        *,
+        returns: type[T],
+        **options: Unpack[EffectOptions],
+    ) -> T: ...
+
+    @overload
+    def effect(
+        self,
+        name: str,
+        call: Callable[[str], object] | Callable[[], object],
+        *,
+        returns: None,
+        **options: Unpack[EffectOptions],
+    ) -> None: ...
+
+    def effect(self, name: str, call: Callable[..., Any], *, returns: Any, **options: Unpack[EffectOptions]) -> Any:
+        """As `JobContext.effect`, with a plain function, which cannot be stopped at its time limit."""
         ...
 
 

@@ -11,7 +11,8 @@
     ├── InvalidResult, ResultTooLarge
     ├── JobNotFound, RefusedMove
     ├── JobFailed, JobCancelled, InReview, DecidedByPerson, ResultTimeout    answers of `handle.result()`
-    └── HandlerSignal: TemporaryFailure, InvalidJob, PolicyRejected, UnknownOutcome, Snooze    raised *by* handlers
+    └── HandlerSignal: TemporaryFailure, InvalidJob, PolicyRejected, UnknownOutcome, Snooze    raised *by* handlers;
+        DidNotHappen raised by the call of an effect, EffectUnknown by `ctx.effect`
 
 A message says what, where, and what to do.  Evidence is given by keyword and kept; errors survive `pickle`.
 """
@@ -411,6 +412,26 @@ class PolicyRejected(HandlerSignal):
 
 class UnknownOutcome(HandlerSignal):
     """Something outside may or may not have happened: a person decides (review)."""
+
+
+class DidNotHappen(HandlerSignal):
+    """Raised by the call of an effect: it surely did not happen, and the next try may do it anew, with another key.
+
+    Also what a reconciler answers that found this out.
+    """
+
+
+@_says(
+    "job {job_id}: whether its effect {effect!r} (key {key}) happened in an earlier attempt is unknown, and it may not "
+    "be repeated; let this error pass: the job goes to review"
+)
+class EffectUnknown(UnknownOutcome):
+    """An earlier attempt may have done `effect`, which may not be repeated (or no longer, with its key)."""
+
+    job_id: UUID
+    attempt_id: UUID
+    effect: str
+    key: str
 
 
 class Snooze(HandlerSignal):

@@ -42,6 +42,7 @@ _SIGNALS: Final[FailureMapping] = {
     errors.InvalidJob: FailureClass.INVALID,
     errors.PolicyRejected: FailureClass.POLICY,
     errors.UnknownOutcome: FailureClass.UNSAFE,
+    errors.DidNotHappen: FailureClass.TEMPORARY,  # of an effect: it can be tried again
     # The handler's, though not raised as a signal: the same result is too large again next time.
     errors.ResultTooLarge: FailureClass.INVALID,
 }

@@ -20,6 +20,13 @@ def job_type_problem(name: str) -> str | None:
     return None if _DOTTED.fullmatch(name) else f"job type {name!r} is not 1 to 101 {_WORDS}, with dots"
 
 
+def effect_problem(name: str) -> str | None:
+    """What is wrong with an effect's name, or None; "/" separates it from the job's id in its key."""
+    if 0 < len(name) <= 200 and name.isprintable() and "/" not in name:
+        return None
+    return f"its name {name[:300]!r} is not 1 to 200 printable characters without /"
+
+
 def queue_problem(name: str) -> str | None:
     """What is wrong with a queue's name, or None."""
     if _DOTTED.fullmatch(name) and not name.endswith("."):

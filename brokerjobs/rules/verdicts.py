@@ -62,6 +62,26 @@ class ReportVerdict(StrEnum):
     LOCKED = "locked"  # no answer: ask again
 
 
+class IntentVerdict(StrEnum):
+    """Answer to an attempt that asks for permission to do an effect."""
+
+    GRANTED = "granted"
+    HAPPENED = "happened"  # before: its result is answered
+    UNKNOWN = "unknown"  # it may have happened: the job goes to review
+    LOST = "lost"  # the attempt is not the running one, or may not go on
+    TOO_LONG = "too_long"  # the call may take longer than the lease
+    LOCKED = "locked"  # no answer: ask again
+
+
+class OutcomeVerdict(StrEnum):
+    """Answer to what an attempt says of an effect."""
+
+    RECORDED = "recorded"
+    CONTRADICTS = "contradicts"  # another outcome was recorded: kept as evidence, and looked at
+    NO_INTENT = "no_intent"  # this attempt was never granted it: kept as evidence
+    LOCKED = "locked"  # no answer: ask again
+
+
 class RejectReason(StrEnum):
     """Why a report was rejected."""
 
@@ -71,6 +91,7 @@ class RejectReason(StrEnum):
     JOB_FAILED = "job_failed"
     JOB_CANCELLED = "job_cancelled"
     DEADLINE = "deadline"
+    UNKNOWN_EFFECT = "unknown_effect"  # what became of an effect that may not be repeated is unknown
     RELEASED = "released"
     DECIDED = "decided"
     UNKNOWN_ATTEMPT = "unknown_attempt"

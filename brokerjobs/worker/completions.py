@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from brokerjobs.errors import InvalidPayload, LedgerUnavailable
-from brokerjobs.ledger import calls
+from brokerjobs.ledger import calls, effects
 from brokerjobs.ledger.group_commit import GroupCommit
 from brokerjobs.rules import texts
 from brokerjobs.rules.failures import MESSAGE_LIMIT
-from brokerjobs.rules.verdicts import ReportVerdict, StartVerdict
+from brokerjobs.rules.verdicts import IntentVerdict, OutcomeVerdict, ReportVerdict, StartVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +43,18 @@ class Completions:
         async def start(items: Sequence[tuple[calls.Holding, datetime]]) -> Sequence[calls.Verdict]:
             return await connection.fetch(calls.start([h for h, _ in items], [at for _, at in items]))
 
+        async def intend(intents: Sequence[effects.Intent]) -> Sequence[effects.Granted]:
+            return await connection.fetch(effects.effect_intent(intents))
+
+        async def know(outcomes: Sequence[effects.Outcome]) -> Sequence[effects.Known]:
+            return await connection.fetch(effects.effect_outcome(outcomes))
+
+        self._intended = GroupCommit(intend, is_locked=lambda granted: granted.verdict == IntentVerdict.LOCKED)
+        self._known = GroupCommit(
+            know,
+            is_locked=lambda known: known.verdict == OutcomeVerdict.LOCKED,
+            size=lambda outcome: len(outcome.result or ""),
+        )
         self._completed = GroupCommit(complete, is_locked=_is_locked, size=_size)
         self._failed = GroupCommit(fail, is_locked=_is_locked, size=_size)
         self._released = GroupCommit(release, is_locked=_is_locked, size=_size)
@@ -53,7 +65,8 @@ class Completions:
         async with asyncio.TaskGroup() as group:
             for gathered in (self._completed, self._failed, self._released):
                 group.create_task(gathered.run())
-            group.create_task(self._started.run())
+            for asked in (self._started, self._intended, self._known):
+                group.create_task(asked.run())
 
     async def start(self, attempt: Attempt) -> StartVerdict:
         """Commits the start of an attempt before its handler runs."""
@@ -61,6 +74,14 @@ class Completions:
         answer = await self._started.ask((attempt.holding, observed_at))
         attempt.started_at = observed_at
         return StartVerdict(answer.verdict)
+
+    def intent(self, intent: effects.Intent, /) -> asyncio.Future[effects.Granted]:
+        """Asks for permission to do an effect."""
+        return self._intended.ask(intent)
+
+    def outcome(self, outcome: effects.Outcome, /) -> asyncio.Future[effects.Known]:
+        """Says what became of an effect."""
+        return self._known.ask(outcome)
 
     async def completed(self, attempt: Attempt, body: str) -> calls.Reported:
         """Reports a result, as JSON."""

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Unpack
 
 from brokerjobs.effects import transaction as fenced
+from brokerjobs.effects.external import Effects
+from brokerjobs.effects.wanted import wanted
 from brokerjobs.errors import StaleAttempt, StopRequested
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
     from datetime import datetime
     from uuid import UUID
 
+    from brokerjobs.context import EffectOptions
+    from brokerjobs.effects.external import Reports
     from brokerjobs.ledger.lending import Lending, SyncTransaction, Transaction
     from brokerjobs.worker.attempt import Attempt
 
@@ -31,7 +36,7 @@ class AttemptFacts:
 class _Facts:
     """What both contexts say of the job."""
 
-    def __init__(self, attempt: Attempt, lending: Lending) -> None:
+    def __init__(self, attempt: Attempt, lending: Lending, reports: Reports) -> None:
         claimed = attempt.claimed
         self._attempt = attempt
         self._lending = lending
@@ -42,6 +47,16 @@ class _Facts:
         self.submitted_by: str = claimed.submitted_by
         self.deadline: datetime | None = claimed.deadline
         self.attempt = AttemptFacts(claimed.attempt_id, claimed.number, claimed.fencing_number)
+        self._loop = asyncio.get_running_loop()
+        self._effects = Effects(attempt.holding, claimed.type, reports, self, lease_seconds=attempt.lease_seconds)
+
+    def is_trusted(self) -> bool:
+        """May the lease still be trusted?"""
+        return self._attempt.is_trusted()
+
+    def renewed(self, sent_at: float, answered_at: float, lease_seconds: float) -> None:
+        """An effect had the lease lengthened."""
+        self._attempt.renewed(sent_at, answered_at, lease_seconds)
 
     def check(self) -> None:
         """Raises StopRequested if the handler is to stop, StaleAttempt if the lease is lost."""
@@ -71,6 +86,12 @@ class HandlerContext(_Facts):
         """Records the result as the last statement of the caller's transaction."""
         await fenced.complete(self.place, result, within=within)
 
+    async def effect(
+        self, name: str, call: Callable[..., Any], *, returns: Any, **options: Unpack[EffectOptions]
+    ) -> Any:
+        """Does something outside the ledger once, and answers what it returned."""
+        return await self._effects.run(name, call, wanted(name, returns, options))
+
 
 class ThreadContext(_Facts):
     """The context of sync handlers (brokerjobs.context.SyncJobContext)."""
@@ -86,3 +107,7 @@ class ThreadContext(_Facts):
     def complete(self, result: object, *, within: object) -> None:
         """Records the result as the last statement of the caller's transaction."""
         fenced.sync_complete(self.place, result, within=within)
+
+    def effect(self, name: str, call: Callable[..., Any], *, returns: Any, **options: Unpack[EffectOptions]) -> Any:
+        """Does something outside the ledger once, and answers what it returned."""
+        return self._effects.run_in_thread(name, call, wanted(name, returns, options), self._loop)

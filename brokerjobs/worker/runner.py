@@ -135,7 +135,7 @@ class Runner:
     def _context(self, attempt: Attempt, handler: Handler) -> HandlerContext | ThreadContext | None:
         if not handler.takes_context:
             return None
-        return (HandlerContext if handler.is_async else ThreadContext)(attempt, self._lending)
+        return (HandlerContext if handler.is_async else ThreadContext)(attempt, self._lending, self._completions)
 
     async def _handle(
         self, attempt: Attempt, handler: Handler, payload: Any, context: HandlerContext | ThreadContext | None

@@ -210,5 +210,5 @@ def test_retention__removes_effects_with_their_job(ledger: Ledger, effects: Effe
     remove(ledger.coordinator)
 
     for table in ("effect", "effect_intent", "job_state"):
-        left = ledger.setting_up.sql("select count(*) from brokerjobs." + table + " where job_id = %s", holding.job_id)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # of these three
+        left = ledger.setting_up.sql("select count(*) from brokerjobs." + table + " where job_id = %s", holding.job_id)  # pyright: ignore[reportArgumentType]  # of these three
         assert left == [(0,)], table
