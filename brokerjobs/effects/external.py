@@ -84,7 +84,7 @@ class Effects:
         granted = await self._ask(effect)
         if granted.verdict != IntentVerdict.GRANTED:
             return self._decoded(effect, granted)
-        key = self._permitted(granted)
+        key = self.permitted(granted)
         if key is None:
             await self._say(effect, granted, "did_not_happen", reference=_NEVER_CALLED)
             raise self._stale("lease_expired")
@@ -116,7 +116,7 @@ class Effects:
         def say(outcome: str, **more: Any) -> None:
             asyncio.run_coroutine_threadsafe(self._say(effect, granted, outcome, **more), loop).result()
 
-        key = self._permitted(granted)
+        key = self.permitted(granted)
         if key is None:
             say("did_not_happen", reference=_NEVER_CALLED)
             raise self._stale("lease_expired")
@@ -194,7 +194,7 @@ class Effects:
                 pass
         return granted
 
-    def _permitted(self, granted: Granted) -> str | None:
+    def permitted(self, granted: Granted) -> str | None:
         """The key, unless the lease was lost while the answer was under way."""
         return granted.key if self._standing.is_trusted() else None
 

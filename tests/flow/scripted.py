@@ -13,11 +13,13 @@ import logging
 import os
 import signal
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from brokerjobs import App, LedgerUnavailable, RetryPolicy, Snooze
+from brokerjobs.effects.external import Effects
 from brokerjobs.settings_loading import load_settings
 from brokerjobs.wiring import run_worker
 from brokerjobs.worker.completions import Completions
@@ -114,12 +116,50 @@ async def snooze(_: str, __: JobContext) -> None:
     raise Snooze(datetime.now(UTC) + timedelta(hours=1))
 
 
+async def effect(name: str, ctx: JobContext) -> None:
+    """An effect that may not be repeated, in a service without idempotency keys."""
+    await ctx.effect(name, lambda key: call(name, key), returns=str, repeatable=False, time_limit=_CALL)
+
+
+async def keyed(name: str, ctx: JobContext) -> None:
+    """The same in a service with idempotency keys."""
+    await ctx.effect(name, lambda key: call(name, key), returns=str, repeatable=True, time_limit=_CALL)
+
+
+async def slow_effect(name: str, ctx: JobContext) -> None:
+    """An effect that may not be repeated, whose call blocks until the test's leave."""
+
+    def slowly(key: str) -> str:
+        (MARKS / f"{name}.began").touch()
+        while not (MARKS / f"{name}.go").exists():
+            time.sleep(0.01)
+        return write(name, key)
+
+    await ctx.effect(name, slowly, returns=str, repeatable=False, time_limit=timedelta(seconds=1))
+
+
+async def call(name: str, key: str) -> str:
+    """The service outside."""
+    return write(name, key)
+
+
+def write(name: str, key: str) -> str:
+    """It writes down each call, with its key."""
+    with (MARKS / name).open("a") as file:
+        file.write(f"{key}\n")
+    return f"receipt of {key}"
+
+
+_CALL: Final = timedelta(milliseconds=500)
 _INSERT: Final = "insert into effects values (%s, %s)"
 STEPS: Final = {
     "line": line,
     "touch": touch,
     "wait": wait,
     "fenced": fenced,
+    "effect": effect,
+    "keyed": keyed,
+    "slow_effect": slow_effect,
     "fenced_slowly": fenced_slowly,
     "fenced_stubbornly": fenced_stubbornly,
     "kill": kill,
@@ -150,6 +190,9 @@ def _kill_before(step: str) -> None:
     places: dict[str, tuple[type[Any], str]] = {
         "run": (Runner, "run"),
         "start": (Completions, "start"),
+        "intent": (Completions, "intent"),
+        "call": (Effects, "permitted"),
+        "outcome": (Completions, "outcome"),
         "report": (Completions, "completed"),
         "ack": (Settlement, "ack"),
     }

@@ -152,7 +152,11 @@ def before(postgres: Server) -> Iterator[set[str]]:
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         left = sorted(roles_and_databases(postgres) - there, key=len)
         for name in left:
-            kind = "role" if name.endswith(("_producer", "_worker", "_coordinator", "_reader", "_operator")) else "database"
+            kind = (
+                "role"
+                if name.endswith(("_producer", "_worker", "_coordinator", "_reader", "_operator"))
+                else "database"
+            )
             force = sql.SQL(" with (force)" if kind == "database" else "")
             connection.execute(sql.SQL("drop {} {}{}").format(sql.SQL(kind), sql.Identifier(name), force))
 
