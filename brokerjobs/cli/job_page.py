@@ -163,6 +163,8 @@ def _attempt(page: Page, attempt: Data, times: job_words.Times, *, whole: bool) 
         if whole and failure.get("traceback"):
             for place, line in enumerate(str(failure["traceback"]).rstrip().split("\n")):
                 page.fact("" if place else "traceback", line, indent=2)
+    if safe := attempt.get("safe_to_retry"):
+        page.fact("retry", f"{'safe' if safe['safe'] else 'not safe'}: {safe['why']}", indent=2)
     if attempt["result"] is not None and attempt["state"] != "completed":
         page.fact("its result", _json(attempt["result"]) if whole else _short(attempt["result"]), indent=2)
 

@@ -83,7 +83,7 @@ def state_of(job: Data, times: Times) -> str:
         case "running" if job["attempts"]:
             last = job["attempts"][-1]
             until = times.ahead(last["lease"]["last_until"])
-            return f"running: attempt {last['number']} on {last['worker']}, lease until {until}"
+            return f"running: attempt {last['number']} on {last['worker']}, lease until {until}{_past_deadline(job)}"
         case "queued" if job["waiting"]:
             return f"queued, waits for {job['waiting']['for']}"
         case state:
@@ -130,7 +130,12 @@ def waiting_of(job: Data, times: Times) -> str:
             words = f"a qualified worker{when}{_after(detail)}"
         case other:
             words = " ".join([f"{other}{when}", *details(detail, times)])
-    return words + (", but its deadline has passed: it is about to be ended" if waiting.get("past_deadline") else "")
+    return words + _past_deadline(job)
+
+
+def _past_deadline(job: Data) -> str:
+    """A coordinator ends such a job within a second: that it still stands so says that none runs."""
+    return "; past its deadline, not yet recorded" if job.get("past_deadline") else ""
 
 
 def _after(detail: Data) -> str:

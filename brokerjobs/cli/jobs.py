@@ -200,6 +200,7 @@ def _as_json(job: Listed) -> dict[str, Any]:
         "type": job.type,
         "state": job.state,
         "waiting": waiting,
+        "past_deadline": job.past_deadline,
         "attempts_made": job.attempts,
         "key": job.key,
         "submitted_by": job.submitted_by,
@@ -210,13 +211,18 @@ def _as_json(job: Listed) -> dict[str, Any]:
     }
 
 
+def _state(job: Listed) -> str:
+    if job.past_deadline and job.state != "review":
+        return f"{job.state} (past its deadline, not yet recorded)"
+    return f"{job.state} ({job.failure_class})" if job.failure_class else job.state
+
+
 def _line(job: Listed) -> tuple[str, ...]:
     """All of it for a program, times whole: id, type, state, waits for, until, attempts, submitted at, key, by."""
-    state = f"{job.state} ({job.failure_class})" if job.failure_class else job.state
     return (
         str(job.job_id),
         f"{job.namespace}/{job.type}",
-        state,
+        _state(job),
         job.waiting or "",
         moments.rfc3339(job.wait_until) or "",
         str(job.attempts),
@@ -228,8 +234,8 @@ def _line(job: Listed) -> tuple[str, ...]:
 
 def _short(job: Listed, now: datetime) -> tuple[str, ...]:
     """For a terminal: ages instead of times."""
-    state = f"{job.state} ({job.failure_class})" if job.failure_class else job.state
-    if job.waiting:
+    state = _state(job)
+    if job.waiting and not job.past_deadline:
         until = f" {moments.rough(job.wait_until - now)}" if job.wait_until else ""
         state = f"queued: {job.waiting}{until}"
     age = moments.rough(now - job.submitted_at)

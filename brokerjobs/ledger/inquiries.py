@@ -238,13 +238,14 @@ class Listed:
     failure_class: str | None
     failure_reason: str | None
     tags: dict[str, str]
+    past_deadline: bool
 
 
 def list_jobs(wanted: Filter) -> Query[Listed]:
     """Jobs by type, state, key and tags."""
     tags = None if wanted.tags is None else json.dumps(dict(wanted.tags))
     return Query(
-        "select * from brokerjobs.list(%s, %s, %s, %s, %s::jsonb, %s, %s)",
+        "select * from brokerjobs.list_jobs(%s, %s, %s, %s, %s::jsonb, %s, %s)",
         [wanted.namespace, wanted.type, wanted.state, wanted.key, tags, wanted.before, wanted.limit],
         Listed,
     )

@@ -103,6 +103,14 @@ class LeaseRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SafeToRetry:
+    """Whether an attempt that ended without an accepted result may be done again, and how that is known."""
+
+    safe: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRecord:
     """One attempt; `result` and `failure` are what its worker reported, accepted or not."""
 
@@ -119,6 +127,8 @@ class AttemptRecord:
     report: ReportRecord | None
     result: Any
     failure: Mapping[str, Any] | None
+    safe_to_retry: SafeToRetry | None
+    """None: it has not ended without an accepted result, or this was not recorded."""
     ack_sent_at: datetime | None
     """The worker's clock; sent, never known to have arrived."""
 
@@ -146,6 +156,8 @@ class JobRecord:
     submitted_at: datetime
     not_before: datetime | None
     deadline: datetime | None
+    past_deadline: bool
+    """It has passed, and the job has not finished: it is in review, or nobody has recorded it yet."""
     attempts: tuple[AttemptRecord, ...]
     result: Any
     failure: FailureRecord | None
@@ -170,6 +182,7 @@ def job_record(data: Mapping[str, Any]) -> JobRecord:
         submitted_at=_known_time(data["submitted_at"]),
         not_before=_time(data["not_before"]),
         deadline=_time(data["deadline"]),
+        past_deadline=data.get("past_deadline", False),
         attempts=tuple(map(attempt_record, data["attempts"])),
         result=data["result"],
         failure=failure and FailureRecord(failure_class=failure["class"], reason=failure["reason"]),
@@ -182,6 +195,7 @@ def job_record(data: Mapping[str, Any]) -> JobRecord:
 def attempt_record(data: Mapping[str, Any]) -> AttemptRecord:
     """The typed view of one attempt's JSON."""
     lease, closed, report = data["lease"], data["closed"], data["report"]
+    safe = data.get("safe_to_retry")
     return AttemptRecord(
         id=UUID(data["id"]),
         number=data["number"],
@@ -210,6 +224,7 @@ def attempt_record(data: Mapping[str, Any]) -> AttemptRecord:
         ),
         result=data.get("result"),
         failure=data["failure"],
+        safe_to_retry=safe and SafeToRetry(safe=safe["safe"], why=safe["why"]),
         ack_sent_at=_time(data["ack_sent_at"]),
     )
 
@@ -221,13 +236,15 @@ def attempt_errors(attempts: Iterable[Mapping[str, Any]]) -> tuple[AttemptError,
 
 def _attempt_error(attempt: AttemptRecord) -> AttemptError:
     failure, closed, report = attempt.failure or {}, attempt.closed, attempt.report
-    # A lost attempt counts as temporary; one whose result was refused has failed only by its deadline.
-    late = report is not None and report.reason == "deadline"
+    # A result that was refused has failed only by its deadline. A lost attempt counts as temporary, unless what it did
+    # is unknown and may not be done again.
+    late = "deadline" in {report and report.reason, closed and closed.why}
+    lost = FailureClass.UNSAFE if attempt.safe_to_retry and not attempt.safe_to_retry.safe else FailureClass.TEMPORARY
     return AttemptError(
         number=attempt.number,
         attempt_id=attempt.id,
         worker=attempt.worker,
-        failure_class=failure.get("class") or (FailureClass.DEADLINE if late else FailureClass.TEMPORARY),
+        failure_class=failure.get("class") or (FailureClass.DEADLINE if late else lost),
         error_type=failure.get("type") or attempt.state,
         message=failure.get("message") or (report and report.reason) or (closed and closed.why) or "",
         claimed_at=attempt.claimed_at,

@@ -35,7 +35,18 @@ LOOKS: Final = frozenset(
 
 GRANTS: Final[dict[str, frozenset[str]]] = {
     PRODUCER: EVERYBODY
-    | {"submit", "submit_v1", "cancel", "cancel_v1", "outbox_done", "results", "outcomes", "record", "list"},
+    | {
+        "submit",
+        "submit_v1",
+        "cancel",
+        "cancel_v1",
+        "outbox_done",
+        "results",
+        "outcomes",
+        "record",
+        "list",
+        "list_jobs",
+    },
     WORKER: EVERYBODY
     | {
         "claim",
@@ -52,6 +63,7 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "register_types",
         "heartbeat",
         "beat",
+        "sign_of_life",
         "routes_standing",
         "quarantine",
         "probe_returned",
@@ -63,7 +75,6 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "review_found",
     },
     COORDINATOR: EVERYBODY
-        "sign_of_life",
     | {
         "expire",
         "due",
@@ -77,12 +88,14 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "lead",
         "heartbeat",
         "beat",
+        "sign_of_life",
         "reconcile",
         "probe_sent",
         "retain_jobs",
         "retain_keys",
         "retain_evidence",
         "retain_events",
+        "stretch_retries",
     },
     READER: EVERYBODY | LOOKS,
     OPERATOR: EVERYBODY
@@ -101,4 +114,3 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
     },
 }
 """Role to the functions that its members may execute (design of the ledger: SECURITY DEFINER, nothing else)."""
-        "sign_of_life",

@@ -30,6 +30,7 @@ class ModelAttempt:
     """An attempt's two facts, each written once."""
 
     closed: bool = False
+    at_deadline: bool = False  # closed since its job's deadline passed while it ran
     answer: tuple[str, str | None, str] | None = None  # to its first report: verdict, reason, state
     reported: tuple[str, object] | None = None  # what it reported
 
@@ -48,6 +49,8 @@ class ModelJob:
     started: bool = False
     lease_until: float | None = None
     cancelled: bool = False
+    deadline_noted: bool = False
+    """On a review, which time never closes."""
     first_claimed: float | None = None
     charged: int = 0
     uncharged: int = 0
@@ -76,6 +79,7 @@ class ModelJob:
             running = self.current == attempt and self.state == "running" and self.attempts[attempt].reported is None
             return "granted" if running else "lost"
         self._expire()
+        self._end_at_deadline()
         if self.state == "queued" and (self._past_deadline() or (self.waiting == "retry" and self._is_due())):
             self._end_waiting(ring=False)
         if self.state != "queued":
@@ -96,7 +100,7 @@ class ModelJob:
             return "lost"
         if self.started:
             return "started"
-        if self._lease_is_over():
+        if self._end_at_deadline() or self._lease_is_over():
             return "lost"
         if self.cancelled:
             return "cancel_requested"
@@ -104,8 +108,8 @@ class ModelJob:
         return "started"
 
     def renew(self, attempt: int) -> str:
-        """A lease is renewed while it has not run out."""
-        if not self._runs(attempt) or self._lease_is_over():
+        """A lease is renewed while it has not run out, nor its job's deadline passed."""
+        if not self._runs(attempt) or self._end_at_deadline() or self._lease_is_over():
             return "lost"
         self.lease_until = self.now + LEASE
         return "cancel_requested" if self.cancelled else "kept"
@@ -148,7 +152,12 @@ class ModelJob:
         return self._expire()
 
     def due(self) -> str | None:
-        """The scheduler ends a waiting; answers the state if it did."""
+        """The scheduler ends a waiting, or what is past its deadline; answers the state if it did."""
+        if self._end_at_deadline():
+            return self.state
+        if self.state == "review" and self._past_deadline() and not self.deadline_noted:
+            self.deadline_noted = True
+            return "review"
         if self.state == "queued" and (self._is_due() or self._past_deadline()):
             self._end_waiting(ring=True)
             return self.state
@@ -191,6 +200,16 @@ class ModelJob:
         assert self.current is not None
         self.attempts[self.current].closed = True
         self._decide("lost", None, classified=False)
+        return True
+
+    def _end_at_deadline(self) -> bool:
+        if self.state != "running" or not self._past_deadline():
+            return False
+        assert self.current is not None
+        attempt = self.attempts[self.current]
+        attempt.closed = attempt.at_deadline = True
+        self._decide("deadline", None, classified=False)
+        self.deadline_noted = self.state == "review"
         return True
 
     def _end_waiting(self, *, ring: bool) -> None:
@@ -257,6 +276,8 @@ class ModelJob:
         if self._holds_place(attempt):
             return None
         reason = f"job_{self.state}" if self.state in FINISHED else "newer_attempt"
+        if self.state == "failed" and known.at_deadline:
+            reason = "deadline"
         return self._reported(attempt, report, ("rejected", reason, self.state))
 
     def _reported(

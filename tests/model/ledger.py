@@ -55,6 +55,7 @@ class Functions:
             return ledger, "granted" if holds else "lost"
         if job.state == "running" and job.lease == "over":
             ledger = self._take_over(ledger) if self.protocol.takes_over else self.expire(ledger)[0]
+        ledger = self._end_at_deadline(ledger)
         job = ledger.job
         if job.state == "queued" and (job.deadline or (job.waiting == "last" and job.ripe)):
             ledger = self._end_waiting(ledger)
@@ -82,8 +83,8 @@ class Functions:
             return ledger, "lost"
         if job.started:
             return ledger, "started"
-        if job.lease == "over":
-            return ledger, "lost"
+        if job.deadline or job.lease == "over":
+            return self._end_at_deadline(ledger), "lost"
         if job.cancelled and self.protocol.obeys_cancel:
             return ledger, "cancel_requested"
         return ledger._replace(job=job._replace(started=True)), "started"
@@ -185,8 +186,11 @@ class Functions:
         return self._decide(_with(ledger, job.attempt, closed), "lost"), "gave up"
 
     def due(self, ledger: Ledger) -> Answer:
-        """queued | failed | passed over"""
+        """queued | failed | review | cancelled | passed over"""
         job = ledger.job
+        if job.state == "running" and job.deadline:
+            ledger = self._end_at_deadline(ledger)
+            return ledger, ledger.job.state
         if job.state != "queued" or not (job.deadline or (job.waiting != "delivery" and job.ripe)):
             return ledger, "passed over"
         ledger = self._end_waiting(ledger)
@@ -282,6 +286,14 @@ class Functions:
         if job.deadline or job.waiting == "last":
             return ledger._replace(job=_ended(job, "failed"))
         return _rung(ledger._replace(job=_queued(job, "delivery")))
+
+    def _end_at_deadline(self, ledger: Ledger) -> Ledger:
+        """Whoever touches a running job past its deadline ends its attempt, which may still report, and is rejected."""
+        if ledger.job.state != "running" or not ledger.job.deadline:
+            return ledger
+        attempt = ledger.job.attempt
+        closed = ledger.attempts[attempt - 1]._replace(closed="timed_out")
+        return self._decide(_with(ledger, attempt, closed), "deadline")
 
     def _take_over(self, ledger: Ledger) -> Ledger:
         attempt = ledger.job.attempt

@@ -22,6 +22,7 @@ begin
     r.reason := case
       when s.job_id is null then 'unknown_job'
       when a.id is null or a.fencing_number is distinct from p_fencing_number then 'unknown_attempt'
+      when s.state = 'failed' and a.closed_why = 'deadline' then 'deadline'
       when s.state in ('succeeded', 'failed', 'cancelled') then 'job_' || s.state
       when s.attempt_id is distinct from a.id then case when s.attempt_id is null then 'decided' else 'newer_attempt' end
       else 'decided' end;

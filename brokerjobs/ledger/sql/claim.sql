@@ -73,6 +73,9 @@ begin
       if s.state = 'running' and lease_is_over(s, j.lease, t) then
         d := expire_attempt(s, j, 'claim', t);
         s.state := d.state; s.waiting := d.waiting; s.wait_until := d.wait_until; s.wait_detail := d.wait_detail;
+      elsif s.state = 'running' and s.deadline <= t then
+        d := end_at_deadline(s, j, 'claim', t);
+        s.state := d.state; s.lease_until := null;
       end if;
       if s.state = 'queued' and (s.deadline <= t or (s.waiting = 'retry' and s.wait_until <= t)) then
         d := decide(s, j, 'waiting', '{}', t);
@@ -91,15 +94,15 @@ begin
       if s.wait_until > t then
         verdict := 'not_due'; state := s.state; until := s.wait_until; return next; continue;
       end if;
-      v_lacks_handler := not j.type = any (p_types);
-      if v_lacks_handler or s.uncharged > 0 and refused_here(s.job_id, j.type, p_worker) then
-        -- Parked with a timer, never straight back to the queue where the same worker would take it again.
       if j.type = any (v_paused) then
         perform park(s, j, p_worker_name, t);
         v_reads := coalesce(v_reads, (select w.detail -> 'reads' ? 'paused/1' from worker w where w.id = p_worker), false);
         verdict := case when v_reads then 'paused' else 'not_due' end;
         state := 'queued'; type := j.type; return next; continue;
       end if;
+      v_lacks_handler := not j.type = any (p_types);
+      if v_lacks_handler or s.uncharged > 0 and refused_here(s.job_id, j.type, p_worker) then
+        -- Parked with a timer, never straight back to the queue where the same worker would take it again.
         v_refusals := least(coalesce((s.wait_detail ->> 'refusals')::integer, 0) + 1, 1000);
         update job_state x set waiting = 'placement', wait_until = t + make_interval(secs => least(30, power(2, least(v_refusals - 1, 10)))),
             wait_detail = jsonb_build_object(case when v_lacks_handler then 'no_handler' else 'not_qualified' end, j.type,

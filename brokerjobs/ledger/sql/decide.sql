@@ -1,5 +1,6 @@
 -- Where a job goes when an attempt ends without an accepted result, or when its waiting ends (rule R8).
--- p_ended: failed | lost | released | refused (a result refused by deadline or cancel) | waiting (no attempt is ending).
+-- p_ended: failed | lost | deadline (it passed while the attempt ran) | released | refused (a result refused by deadline or
+-- cancel) | waiting (no attempt is ending).
 -- p_failure: {class, classified, retry_after (seconds), why, until, type, message}.
 create or replace function decide(s job_state, j job, p_ended text, p_failure jsonb, t timestamptz)
 returns decision language plpgsql volatile as $$
@@ -57,7 +58,7 @@ begin
     d.wait_detail := case when s.waiting = 'placement' and s.wait_detail ? 'refusals' then s.wait_detail end;
   else
     d.waiting := 'retry';
-    d.wait_until := t + case when v_retry_after is null then retry_delay(j, v_used)
+    d.wait_until := t + case when v_retry_after is null then retry_delay(j, v_used) * stretch_of(s, j, v_used, t)
       else make_interval(secs => greatest(0, least(v_retry_after, 365 * 86400))) end;
   end if;
 

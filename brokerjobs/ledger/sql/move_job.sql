@@ -8,6 +8,7 @@ begin
   update job_state x set
     state = d.state, waiting = d.waiting, wait_until = d.wait_until, wait_detail = d.wait_detail, lease_until = null,
     reported = s.reported, charged = s.charged, uncharged = s.uncharged,
+    deadline_noted = x.deadline_noted and d.state = 'review',
     attempt_id = case when d.state = 'cancelled' then null else s.attempt_id end,
     failure_class = d.failure_class, failure_reason = case when d.failure_class is not null then d.reason end,
     finished_at = case when d.state in ('succeeded', 'failed', 'cancelled') then t end

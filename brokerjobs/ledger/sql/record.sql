@@ -8,7 +8,8 @@ language sql stable security definer set search_path = brokerjobs, pg_temp as $$
       'past_deadline', s.deadline <= clock()) end,
     'key', j.key, 'submitted_by', j.submitted_by, 'login', j.login, 'tags', j.tags,
     'submitted_at', rfc3339(j.submitted_at), 'observed_submitted_at', rfc3339(j.observed_at),
-    'not_before', rfc3339(j.not_before), 'deadline', rfc3339(s.deadline), 'traceparent', j.traceparent,
+    'not_before', rfc3339(j.not_before), 'deadline', rfc3339(s.deadline),
+    'past_deadline', s.finished_at is null and coalesce(s.deadline <= clock(), false), 'traceparent', j.traceparent,
     'terms', jsonb_build_object('repeatable', j.repeatable, 'lease_seconds', extract(epoch from j.lease),
       'time_limit_seconds', extract(epoch from j.time_limit), 'retry', jsonb_build_object(
         'attempts', j.retry_attempts, 'elapsed_seconds', extract(epoch from j.retry_elapsed),

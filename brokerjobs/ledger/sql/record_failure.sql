@@ -36,6 +36,7 @@ begin
       failure = p_failure - 'result', result = v_result,
       started_at = coalesce(a.started_at, case when p_started_at is not null then t end),
       observed_started_at = coalesce(a.observed_started_at, p_started_at),
+      safe_to_retry = case when r.late then a.safe_to_retry else safe_to_retry(s, j, d, p_failure) end,
       lease_last_until = coalesce(s.lease_until, a.lease_last_until),
       renewals = p_renewals, smallest_margin = make_interval(secs => p_margin), longest_round_trip = make_interval(secs => p_round_trip)
     where a.id = s.attempt_id;

@@ -24,6 +24,7 @@ begin
       verdict = r.verdict, verdict_reason = r.reason, late = r.late, answer_state = r.state, result = p_result,
       started_at = coalesce(a.started_at, case when p_started_at is not null then t end),
       observed_started_at = coalesce(a.observed_started_at, p_started_at),
+      safe_to_retry = coalesce(a.safe_to_retry, safe_to_retry(s, j, d, '{}')),
       lease_last_until = coalesce(s.lease_until, a.lease_last_until),
       renewals = p_renewals, smallest_margin = make_interval(secs => p_margin), longest_round_trip = make_interval(secs => p_round_trip)
     where a.id = s.attempt_id;

@@ -1,5 +1,6 @@
 -- Renews leases: kept | lost (given up, or about to be: a renewal after expiry is refused, its result is not)
--- | cancel_requested (kept, and a cancel is wanted) | locked (no answer, ask again).
+-- | cancel_requested (kept, and a cancel is wanted) | locked (no answer, ask again). Past its job's deadline an attempt is
+-- ended here, if no coordinator has done it, and answered `lost`.
 -- Touches lease_until only, so that the update stays HOT. The first renewal that carries an observed start records it.
 create or replace function renew(
   p_jobs uuid[], p_attempts uuid[], p_fencing_numbers bigint[], p_started_at timestamptz[])
@@ -24,6 +25,12 @@ begin
     end if;
     t := clock();
     if s.state <> 'running' or not holds_place(s, p_attempts[i], p_fencing_numbers[i]) then
+      verdict := 'lost'; return next; continue;
+    end if;
+    if s.deadline <= t then
+      update attempt a set started_at = t, observed_started_at = p_started_at[i]
+        where a.id = p_attempts[i] and a.started_at is null and p_started_at[i] is not null;
+      perform end_at_deadline(s, (select x from job x where x.id = s.job_id), 'renewal', t);
       verdict := 'lost'; return next; continue;
     end if;
     select lease into v_lease from job x where x.id = s.job_id;

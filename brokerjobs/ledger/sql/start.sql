@@ -22,6 +22,9 @@ begin
       verdict := 'lost';
     elsif s.started then
       verdict := 'started';
+    elsif s.deadline <= t then
+      verdict := 'lost';
+      perform end_at_deadline(s, (select x from job x where x.id = s.job_id), 'start', t);
     elsif s.lease_until <= t and lease_is_over(s, (select x.lease from job x where x.id = s.job_id), t) then
       verdict := 'lost';  -- the next tick of the reaper, or a claim, gives it up, and the job is retried
     elsif s.cancel is not null then

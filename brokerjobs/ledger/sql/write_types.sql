@@ -13,6 +13,9 @@ declare
   t timestamptz := clock();
 begin
   for v in select e from jsonb_array_elements(p_types) e order by e ->> 'name' loop
+    if terms_problem(v) is not null then
+      raise exception 'job type % of namespace %: %', v ->> 'name', p_namespace, terms_problem(v) using errcode = 'invalid_parameter_value';
+    end if;
     w := row(p_namespace, v ->> 'name', v ->> 'queue', (v ->> 'repeatable')::boolean,
       make_interval(secs => (v ->> 'lease')::double precision), make_interval(secs => (v ->> 'time_limit')::double precision),
       (v #>> '{retry,attempts}')::integer, make_interval(secs => (v #>> '{retry,elapsed}')::double precision),

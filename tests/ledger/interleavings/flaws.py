@@ -192,7 +192,8 @@ FLAWS: Final = (
         "due of two jobs, claims of both, cancel of one",
         "an attempt is open exactly while its job runs it",
         (
-            ("due", "continue when not found or s.state <> 'queued';", "continue when not found;"),
+            ("due", "if s.state in ('running', 'review') then", "if false then"),
+            ("due", "continue when s.state <> 'queued';", ""),
             (
                 "due",
                 "continue when coalesce(s.wait_until, 'infinity') > t and coalesce(s.deadline, 'infinity') > t;",
