@@ -20,6 +20,7 @@ from pydantic_settings import (
 )
 
 from brokerjobs.errors import ConfigurationError
+from brokerjobs.rules import secrets
 from brokerjobs.rules.durations import parse_duration
 from brokerjobs.rules.texts import redacted
 
@@ -42,6 +43,7 @@ def _starts_with(*schemes: str) -> AfterValidator:
         if not url.get_secret_value().startswith(tuple(f"{scheme}://" for scheme in schemes)):
             message = f"must start with {' or '.join(f'{scheme}://' for scheme in schemes)}"
             raise ValueError(message)
+        secrets.own.hide_url(url.get_secret_value())
         return url
 
     return AfterValidator(check)

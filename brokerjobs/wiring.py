@@ -21,6 +21,7 @@ from brokerjobs.errors import ConfigurationError
 from brokerjobs.ledger.calls import ProcessIdentity
 from brokerjobs.ledger.database import ConnectOptions
 from brokerjobs.ledger.retention import Horizons
+from brokerjobs.rules import secrets
 from brokerjobs.worker.options import Duty, WorkerOptions
 from brokerjobs.worker.worker import Worker
 
@@ -79,6 +80,7 @@ async def _run_worker(app: App, settings: Settings) -> int:
 
 def worker_of(app: App, settings: Settings, publisher: Publisher) -> Worker:
     """A worker of the app's types that have a handler here; with coordinator services unless the settings say no."""
+    secrets.own.hide_variables(os.environ)  # errors of handlers are stored, and tell of what handlers use
     database_url, broker_url = database_and_broker(settings)
     host, pid = socket.gethostname(), os.getpid()
     process = ProcessIdentity(uuid7(), settings.worker.name or f"{host}:{pid}", host, pid)

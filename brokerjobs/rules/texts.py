@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from brokerjobs.rules import secrets
+from brokerjobs.rules.secrets import REDACTED
+
 # PostgreSQL's text and jsonb take neither NUL nor a surrogate that stands alone.
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 # scheme://user:SECRET@ up to the last @ of the word, since people leave / and @ in passwords unescaped;
@@ -17,6 +20,7 @@ _NAMED_PASSWORD: Final = re.compile(
 )
 # Redaction comes before cutting, which could part a password from its @; this bounds its cost.
 _READ_AT_MOST: Final = 1_048_576
+REDACTED: Final = secrets.REDACTED
 REDACTED: Final = "***"
 
 
@@ -26,9 +30,11 @@ def storable(text: str) -> str:
 
 
 def redacted(text: str) -> str:
-    """`text` with the passwords of URLs and of connection strings replaced by `***`."""
+    """`text` with `***` for secrets: passwords of URLs, what is called or shaped like one, this process's own."""
+    text = secrets.own.cut_out(text)
     text = _URL_PASSWORD.sub(rf"\g<kept>{REDACTED}@", text)
-    return _NAMED_PASSWORD.sub(rf"\g<kept>{REDACTED}", text)
+    text = _NAMED_PASSWORD.sub(rf"\g<kept>{REDACTED}", text)
+    return secrets.without_tokens(text)
 
 
 def first_part(text: str, limit: int) -> str:
