@@ -92,6 +92,23 @@ def dead_letter(
     )
 
 
+def review_opened(
+    *, ticket: UUID, namespace: str, job_type: str, record: str, traceparent: str | None = None
+) -> Outgoing:
+    """Return the message about a job that went into review; `record` as in `dead_letter`.
+
+    It has a routing key of its own, so that whoever bound a queue by job type still gets nothing but dead letters.
+    """
+    return Outgoing(
+        exchange=names.dead_exchange(namespace),
+        routing_key=f"review.{job_type}",
+        message_id=ticket,
+        type=names.REVIEW_TYPE,
+        body=record.encode(),
+        traceparent=_traceparent(traceparent),
+    )
+
+
 def encode_doorbell(job_id: UUID) -> bytes:
     """Return the body of a doorbell."""
     return b'{"v":%d,"job":"%s"}' % (VERSION, str(job_id).encode())

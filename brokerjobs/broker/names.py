@@ -4,6 +4,7 @@ from __future__ import annotations
 
 DOORBELL_TYPE = "brokerjobs.doorbell"
 DEAD_TYPE = "brokerjobs.dead"
+REVIEW_TYPE = "brokerjobs.review"
 PROBE_TYPE = "brokerjobs.probe"
 
 
@@ -27,7 +28,7 @@ def namespace_of(route: str) -> str:
 
 
 def dead_exchange(namespace: str) -> str:
-    """Return the topic exchange, by job type, of jobs that ended failed; for users."""
+    """Return the topic exchange, by job type, of jobs that ended failed, and of reviews that opened; for users."""
     return f"{namespace}.dead"
 
 

@@ -136,8 +136,9 @@ def _problem(message: Message) -> str | None:
 
 
 def _outgoing(message: Message) -> Outgoing:
-    if message.kind == "dead":
-        return codec.dead_letter(
+    if message.kind in {"dead", "review"}:
+        made = codec.dead_letter if message.kind == "dead" else codec.review_opened
+        return made(
             ticket=message.ticket,
             namespace=message.namespace,
             job_type=message.type,

@@ -79,6 +79,7 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "expire",
         "due",
         "outbox_take",
+        "outbox_messages",
         "outbox_done",
         "outbox_refused",
         "make_partitions",

@@ -35,7 +35,7 @@ class Candidacy:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A doorbell, or a dead letter with its body, that the relay is to publish."""
+    """A doorbell, or what is said of a failed job or a review with its body, that the relay is to publish."""
 
     kind: str
     ticket: UUID
@@ -75,7 +75,8 @@ def relay(candidacy: Candidacy, start_at: str, limit: int) -> Query[Relayed]:
     return Query(
         "select l.leads, t.kind, t.ticket, t.job_id, t.namespace, t.type, t.route, t.traceparent, t.body,"
         " t.mark::text from brokerjobs.lead(%s, %s, %s, %s) l(leads)"
-        " left join lateral brokerjobs.outbox_take(%s::xid8, case when l.leads then %s else 0 end) t on true",
+        " left join lateral brokerjobs.outbox_messages(%s::xid8, case when l.leads then %s else 0 end,"
+        " '{doorbell,dead,review}') t on true",
         [*candidacy.params(), start_at, limit],
         Relayed,
     )

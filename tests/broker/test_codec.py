@@ -67,6 +67,13 @@ def test_dead_letter__goes_by_its_job_type() -> None:
     assert message.body == '{"id": "é"}'.encode()
 
 
+def test_review__goes_where_dead_letters_go_by_a_key_of_its_own() -> None:
+    message = codec.review_opened(ticket=uuid4(), namespace="payments", job_type="payment.charge", record="{}")
+
+    assert (message.exchange, message.routing_key) == ("payments.dead", "review.payment.charge")
+    assert (message.type, message.body) == ("brokerjobs.review", b"{}")
+
+
 @pytest.mark.parametrize(
     ("given_header", "sent"),
     [

@@ -210,6 +210,23 @@ async def test_relay__tells_of_a_failed_job_without_its_payload(staged: Stage, r
     assert await staged.outbox() == 0
 
 
+async def test_relay__tells_of_a_review_by_a_key_of_its_own(staged: Stage, relay: Relay) -> None:
+    await staged.declare()
+    (job,) = await staged.submit()
+    await staged.report(await staged.claim(job), {"class": "unsafe", "type": "UnknownOutcome", "message": "who knows"})
+
+    await relay.run_once()
+
+    (message,) = await arrived(staged.broker_url, names.dead_queue(staged.namespace))
+    body = json.loads(message.body)
+    assert (message.routing_key, message.type) == ("review.work", names.REVIEW_TYPE)
+    assert (body["id"], body["state"]) == (str(job), "review")
+    (review,) = body["reviews"]
+    assert (review["closed_at"], review["known"]["error"]) == (None, "who knows")
+    assert "payload" not in body
+    assert await staged.outbox() == 0
+
+
 async def test_relay__one_that_dies_before_it_marks_rings_twice_and_harms_nothing(
     staged: Stage, publisher: Publisher
 ) -> None:

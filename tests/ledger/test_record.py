@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.json_schema import problems
+from tests.ledger.effects import Effects
 from tests.ledger.ledger_caller import TEMPORARY, new_job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from uuid import UUID
 
     from tests.ledger.ledger_driver import Ledger
@@ -71,6 +74,8 @@ def test_record__says_every_time_in_utc_whatever_the_session_zone(ledger: Ledger
 def test_dead_letter__carries_the_record_without_payload_or_any_result(ledger: Ledger) -> None:
     (answer,) = ledger.submit_all([new_job({"secret": "payload"}, deadline=60)])
     first = ledger.worker.take(answer.id)
+    Effects(ledger.worker).grant(first)
+    Effects(ledger.worker).happened(first, {"secret": "effect"})
     ledger.worker.fail(first, {**TEMPORARY, "result": {"secret": "evidence"}})
     ledger.ring_again(answer.id)
     second = ledger.worker.take(answer.id)
@@ -84,3 +89,54 @@ def test_dead_letter__carries_the_record_without_payload_or_any_result(ledger: L
     assert "secret" not in message.body
     assert '"class": "deadline"' in message.body
     assert "secret" in str(ledger.producer.record(answer.id))
+
+
+def _many_failed(ledger: Ledger) -> Iterator[UUID]:
+    """Jobs that failed, or went into review, after much had happened."""
+    ledger.declare("work", attempts=2)
+    yield ledger.submit(deadline=5)
+    job = ledger.submit(deadline=60)
+    first = ledger.worker.take(job)
+    ledger.lose(first)
+    ledger.ring_again(job)
+    second = ledger.worker.take(job)
+    ledger.worker.complete(first, {"too": "late"})
+    ledger.worker.fail(second, {**TEMPORARY, "class": "unsafe", "traceback": "Traceback …"})
+    ledger.producer.cancel(job)
+    yield job
+    given_up = ledger.worker.take(ledger.submit())
+    ledger.worker.fail(given_up, {**TEMPORARY, "class": "unsafe"})
+    ledger.operator.resolve(given_up.job_id, "give_up")
+    yield given_up.job_id
+    again = ledger.worker.take(ledger.submit())
+    ledger.worker.fail(again, {**TEMPORARY, "class": "invalid"})
+    ledger.operator.replay(again.job_id)
+    ledger.worker.fail(ledger.worker.take(again.job_id), {**TEMPORARY, "class": "policy"})
+    yield again.job_id
+
+
+def test_dead_letters__fit_their_documented_schema(ledger: Ledger) -> None:
+    schema = json.loads((Path(__file__).parents[2] / "docs/reference/dead-letter.schema.json").read_text())
+    jobs = set(_many_failed(ledger))
+    ledger.clock.advance(60)
+    ledger.coordinator.due()
+
+    taken = ledger.coordinator.sql(
+        "select job_id, body from brokerjobs.outbox_messages('0', 1000, '{dead,review}') where kind <> 'mark'"
+    )
+
+    bodies = {job: json.loads(body) for job, body in taken if job in jobs}
+    assert bodies.keys() == jobs
+    assert {body["state"] for body in bodies.values()} == {"failed", "review"}
+    assert [problem for body in bodies.values() for problem in problems(body, schema, schema)] == []
+
+
+def test_schema__refuses_what_is_none() -> None:
+    schema = json.loads((Path(__file__).parents[2] / "docs/reference/dead-letter.schema.json").read_text())
+
+    said = list(problems({"schema": "brokerjobs.job/1", "id": "x", "payload": 1, "state": "queued"}, schema, schema))
+
+    assert any("it has no 'attempts'" in one for one in said)
+    assert any(one.startswith(".id: 'x' does not match") for one in said)
+    assert any("'queued' is none of" in one for one in said)
+    assert any("it fits {'anyOf'" in one for one in said)

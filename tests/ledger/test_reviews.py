@@ -105,6 +105,22 @@ def test_review__opens_however_the_attempt_ended_with_what_is_known(
     assert violations(ledger.owner, [holding.job_id]) == []
 
 
+def test_review__owes_a_message_which_relays_of_before_are_not_given(ledger: Ledger) -> None:
+    opened, closed = in_review(ledger).job_id, in_review(ledger).job_id
+    ledger.operator.resolve(closed, "give_up")
+
+    before = {message.job_id for message in ledger.coordinator.outbox_take()[0] if message.kind == "review"}
+    now = ledger.coordinator.sql(
+        "select job_id, body from brokerjobs.outbox_messages('0', 1000, '{review}') where kind = 'review'"
+    )
+
+    assert before == set()
+    (body,) = [body for job, body in now if job == opened]
+    assert json.loads(body)["state"] == "review"
+    assert closed not in {job for job, _ in now}
+    assert ledger.rows.outbox(closed, "review") == []
+
+
 def test_review__is_found_by_its_own_id_and_by_its_jobs(ledger: Ledger) -> None:
     holding = in_review(ledger)
     by_job = ledger.operator.review(holding.job_id)

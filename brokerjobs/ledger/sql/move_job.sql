@@ -26,6 +26,7 @@ begin
       on conflict (job_id) where closed_at is null do nothing returning id into v_review;
     if v_review is not null then
       perform note(s.job_id, p_attempt, 'review_opened', 'review', t, jsonb_build_object('review', v_review));
+      insert into outbox (kind, job_id, made_at, hold_until) values ('review', s.job_id, t, t);
     end if;
   end if;
   if s.state = 'review' and d.state <> 'review' then

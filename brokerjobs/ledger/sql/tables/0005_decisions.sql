@@ -40,6 +40,10 @@ alter table job_state
 alter table job_state add constraint success_has_cause
   check (state <> 'succeeded' or accepted_attempt_id is not null or accepted_review_id is not null) not valid;
 
+-- A message about a review that has opened: relays of before know only the other kinds, and are given no other.
+alter table outbox drop constraint outbox_kind_check,
+  add constraint outbox_kind_check check (kind in ('doorbell', 'dead', 'review'));
+
 -- Failed jobs, until they are replayed or adopted: what people look at, in groups that have failed in the same way. Beside
 -- job_state, so that no claim and no completion has one more index to keep.
 create table dead (
