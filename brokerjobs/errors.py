@@ -281,6 +281,8 @@ class InvalidResult(BrokerjobsError):
     job_type: str
     path: str
     problem: str
+    returned: bool = False
+    """A handler gave it as its job's result; else it was read, or is what a call inside the handler gave."""
 
 
 @_says(
@@ -289,6 +291,9 @@ class InvalidResult(BrokerjobsError):
 )
 class ResultTooLarge(_TooLarge):
     """The result's UTF-8 JSON is `size` bytes, more than `limit`."""
+
+    returned: bool = False
+    """As of InvalidResult."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

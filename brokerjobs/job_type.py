@@ -120,9 +120,13 @@ class JobType(Generic[P, R]):
         try:
             return self._results.encode(result, RESULT_LIMIT)
         except Unfit as unfit:
-            raise errors.InvalidResult(job_type=self.name, path=unfit.path, problem=unfit.problem) from unfit
+            raise errors.InvalidResult(
+                job_type=self.name, path=unfit.path, problem=unfit.problem, returned=True
+            ) from unfit
         except Oversized as over:
-            raise errors.ResultTooLarge(job_type=self.name, size=over.size, limit=RESULT_LIMIT) from over
+            raise errors.ResultTooLarge(
+                job_type=self.name, size=over.size, limit=RESULT_LIMIT, returned=True
+            ) from over
 
     def decode_result(self, data: str | bytes) -> R:
         """The result that JSON says; raises InvalidResult."""

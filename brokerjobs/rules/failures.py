@@ -45,7 +45,10 @@ _SIGNALS: Final[FailureMapping] = {
     errors.DidNotHappen: FailureClass.TEMPORARY,  # of an effect: it can be tried again
     # The handler's, though not raised as a signal: the same result is too large again next time.
     errors.ResultTooLarge: FailureClass.INVALID,
+    # As `_is_no_signal` says, only of the job's own result: the same handler would give the same again.
+    errors.InvalidResult: FailureClass.INVALID,
 }
+_RESULTS: Final = (errors.InvalidResult, errors.ResultTooLarge)
 # Of several failures at once the one that forbids most decides.
 _GRAVITY: Final = (FailureClass.UNSAFE, FailureClass.INVALID, FailureClass.POLICY, FailureClass.TEMPORARY)
 
@@ -60,10 +63,12 @@ class Failure:
     message: str
     traceback: str = ""
     retry_after: timedelta | None = None
+    returned: bool = False
+    """The handler gave its result, which was refused: whatever it does has been done."""
 
     def as_data(self) -> dict[str, Any]:
         """The failure as JSON values, durations in seconds: the ledger's form."""
-        return {
+        data = {
             "class": self.failure_class.value,
             "classified": self.classified,
             "type": self.error_type,
@@ -71,6 +76,7 @@ class Failure:
             "traceback": self.traceback,
             "retry_after": None if self.retry_after is None else self.retry_after.total_seconds(),
         }
+        return {**data, "returned": True} if self.returned else data
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,7 @@ def classify(exc: BaseException, mapping: FailureMapping, *, repeatable: bool) -
         message=texts.first_part(_message(exc), MESSAGE_LIMIT),
         traceback=texts.last_part("".join(traceback.format_exception(exc)), TRACEBACK_LIMIT),
         retry_after=max((wait for wait in asked if wait is not None), default=None),
+        returned=any(isinstance(leaf, _RESULTS) and leaf.returned for leaf in leaves),
     )
 
 
@@ -149,9 +156,15 @@ def _leaves(exc: BaseException, mapping: FailureMapping) -> list[BaseException]:
     return [exc]
 
 
+def _is_no_signal(exc: BaseException) -> bool:
+    """Is it a result that the handler read or was given, and not the one that it gave?"""
+    return isinstance(exc, errors.InvalidResult) and not exc.returned
+
+
 def _declared(exc: BaseException, mapping: FailureMapping) -> FailureClass | None:
+    signals = {} if _is_no_signal(exc) else _SIGNALS
     for kind in type(exc).__mro__:
-        found = mapping.get(kind) or _SIGNALS.get(kind)
+        found = mapping.get(kind) or signals.get(kind)
         if found is not None:
             return FailureClass(found)
     return None

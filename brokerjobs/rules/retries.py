@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from brokerjobs.errors import ConfigurationError
+from brokerjobs.rules import tenacity_terms
 from brokerjobs.rules.durations import YEAR
 
 if TYPE_CHECKING:
@@ -53,6 +54,16 @@ class RetryPolicy:
         if first and doublings * math.log(self.factor) < math.log(longest / first):
             return min(longest, first * self.factor**doublings)
         return longest if first else first
+
+    @classmethod
+    def from_tenacity(cls, *, wait: object = None, stop: object = None) -> RetryPolicy:
+        """The policy that these objects of tenacity say; a bound that neither says keeps its default.
+
+        What a `wait` says is the longest delay before each attempt, and the delay is drawn evenly from zero to that, as
+        with every policy.  Raises ConfigurationError for what cannot be stored as numbers: functions, classes of your
+        own, chains and sums of waits, least delays, and what never stops.
+        """
+        return cls(**tenacity_terms.bounds_of(wait, stop))
 
     def as_data(self) -> dict[str, Any]:
         """The policy as JSON values, durations in seconds: the ledger's form."""

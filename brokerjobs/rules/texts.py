@@ -6,7 +6,6 @@ import re
 from typing import Final
 
 from brokerjobs.rules import secrets
-from brokerjobs.rules.secrets import REDACTED
 
 # PostgreSQL's text and jsonb take neither NUL nor a surrogate that stands alone.
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
@@ -21,7 +20,6 @@ _NAMED_PASSWORD: Final = re.compile(
 # Redaction comes before cutting, which could part a password from its @; this bounds its cost.
 _READ_AT_MOST: Final = 1_048_576
 REDACTED: Final = secrets.REDACTED
-REDACTED: Final = "***"
 
 
 def storable(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from brokerjobs import errors
+from brokerjobs import App, errors
 from brokerjobs.rules.failures import (
     MESSAGE_LIMIT,
     TRACEBACK_LIMIT,
@@ -46,6 +46,7 @@ def raised(exc: BaseException) -> BaseException:
         (errors.PolicyRejected("not allowed"), FailureClass.POLICY),
         (errors.UnknownOutcome("no answer"), FailureClass.UNSAFE),
         (errors.ResultTooLarge(job_type="x", size=2, limit=1), FailureClass.INVALID),
+        (errors.InvalidResult(job_type="x", path="", problem="no", returned=True), FailureClass.INVALID),
     ],
 )
 @pytest.mark.parametrize("repeatable", [True, False])
@@ -53,6 +54,28 @@ def test_classify__believes_the_handler(signal: Exception, failure_class: Failur
     found = failure(signal, repeatable=repeatable)
 
     assert (found.failure_class, found.classified) == (failure_class, True)
+
+
+def test_classify__a_result_that_the_handler_read_says_nothing_of_its_own() -> None:
+    """It may have done half of its work by then."""
+    read = errors.InvalidResult(job_type="another", path="", problem="no")
+
+    assert (failure(read).failure_class, failure(read).classified) == (FailureClass.UNSAFE, False)
+    assert failure(read, repeatable=True).failure_class is FailureClass.TEMPORARY
+
+
+def test_classify__knows_a_result_that_the_handler_gave() -> None:
+    job_type = App("x").job_type("x", int, int, repeatable=False)
+    refused: list[Failure] = []
+    for result in ("no number", 10**300_000):
+        with pytest.raises(errors.BrokerjobsError) as caught:
+            job_type.encode_result(result)  # type: ignore[arg-type]
+        refused.append(failure(caught.value))
+
+    assert [(one.failure_class, one.returned, one.as_data()["returned"]) for one in refused] == [
+        ("invalid", True, True)
+    ] * 2
+    assert not failure(ValueError()).returned
 
 
 def test_classify__a_snooze_is_no_failure() -> None:

@@ -5,7 +5,7 @@ language sql immutable as $$
   select case
     when d.state = 'review' then jsonb_build_object('safe', false, 'why', d.reason)
     when not j.repeatable and coalesce((p_failure ->> 'returned')::boolean, false) then jsonb_build_object('safe', false,
-      'why', 'its handler had returned, and only its result was refused: what it does has been done')
+      'why', 'its handler had given its result, which was refused: what it does has been done')
     when p_failure ->> 'class' in ('invalid', 'policy') and (p_failure ->> 'classified')::boolean then jsonb_build_object('safe', true,
       'why', format('nothing is unknown, but it is %s: it would fail again', p_failure ->> 'class'))
     when (p_failure ->> 'classified')::boolean then jsonb_build_object('safe', true,
