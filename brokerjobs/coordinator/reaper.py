@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from brokerjobs.coordinator.service import LED_ELSEWHERE
 from brokerjobs.ledger import ticks
+from brokerjobs.rules import reviews
+from brokerjobs.rules.states import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +65,9 @@ class Reaper:
         expired = [attempt for row in rows if (attempt := row.expired()) is not None]
         for attempt in expired:
             _log.info("job %s is %s: attempt %s lost its lease", attempt.job_id, attempt.state, attempt.attempt_id)
+            if attempt.state == JobState.REVIEW:
+                message, extra = reviews.opened(attempt.job_id, f"attempt {attempt.attempt_id} lost its lease")
+                _log.warning("%s", message, extra=extra)
         now = self._monotonic()
         full = len(expired) >= self._batch
         if not resting:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from brokerjobs.errors import InvalidPayload, LedgerUnavailable
 from brokerjobs.ledger import calls, effects
 from brokerjobs.ledger.group_commit import GroupCommit
-from brokerjobs.rules import texts
+from brokerjobs.rules import reviews, texts
 from brokerjobs.rules.failures import MESSAGE_LIMIT
+from brokerjobs.rules.states import JobState
 from brokerjobs.rules.verdicts import IntentVerdict, OutcomeVerdict, ReportVerdict, StartVerdict
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from brokerjobs.ledger.database import AsyncLedgerConnection
     from brokerjobs.rules.failures import Failure
     from brokerjobs.worker.attempt import Attempt
+
+log = logging.getLogger("brokerjobs.worker")
 
 _PAUSE_SECONDS: Final = 0.05
 
@@ -85,14 +89,17 @@ class Completions:
 
     async def completed(self, attempt: Attempt, body: str) -> calls.Reported:
         """Reports a result, as JSON."""
-        return await self._completed.ask(attempt.report(body, datetime.now(UTC)))
+        reported = await self._completed.ask(attempt.report(body, datetime.now(UTC)))
+        return _told(reported, f"the result of attempt {attempt.claimed.number} was refused ({reported.reason})")
 
     async def failed(self, attempt: Attempt, failure: Failure, *, evidence: str | None = None) -> calls.Reported:
         """Reports a failure; `evidence` is a result, as JSON, that may not be taken for the job's."""
         data = failure.as_data()
         if evidence is not None:
             data["result"] = json.loads(evidence)
-        return await self._failed.ask(attempt.report(json.dumps(data), datetime.now(UTC)))
+        reported = await self._failed.ask(attempt.report(json.dumps(data), datetime.now(UTC)))
+        how = f"{failure.failure_class}, {failure.error_type}"
+        return _told(reported, f"attempt {attempt.claimed.number} failed ({how})")
 
     async def released(
         self, attempt: Attempt, why: str, *, classified: bool = False, until: datetime | None = None
@@ -101,7 +108,8 @@ class Completions:
         data: dict[str, Any] = {"why": why, "classified": classified}
         if until is not None:
             data["until"] = until.isoformat()
-        return await self._released.ask(attempt.report(json.dumps(data), datetime.now(UTC)))
+        reported = await self._released.ask(attempt.report(json.dumps(data), datetime.now(UTC)))
+        return _told(reported, f"attempt {attempt.claimed.number} was given back ({why})")
 
     async def not_qualified(self, attempt: Attempt, error: InvalidPayload) -> calls.Reported:
         """Gives an attempt back whose payload this worker's model refuses: another worker's may take it."""
@@ -130,6 +138,14 @@ class Completions:
         """Notes that the handler ended in another way than its completing transaction; only evidence."""
         with contextlib.suppress(LedgerUnavailable):
             await self._connection.fetch(calls.ended_otherwise(attempt.holding, how))
+
+
+def _told(reported: calls.Reported, cause: str) -> calls.Reported:
+    """The ledger's verdict; said aloud if this report has put its job into review."""
+    if reported.state == JobState.REVIEW and not reported.late:
+        message, extra = reviews.opened(reported.job_id, cause)
+        log.warning("%s", message, extra=extra)
+    return reported
 
 
 def _is_locked(reported: calls.Reported) -> bool:

@@ -86,6 +86,24 @@ async def test_reaper__spares_everybody_for_one_lease_after_a_gap(staged: Stage)
     assert LEASE <= closed - began < LEASE + timedelta(seconds=5)
 
 
+async def test_reaper__says_that_a_review_opened_and_the_command_to_type(
+    staged: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    await past_grace(staged)
+    await staged.sql("update brokerjobs.job_type set repeatable = false")
+    (job,) = await staged.submit()
+    claimed = await staged.claim(job)
+    await staged.sql("update brokerjobs.job_state set started = true")
+    await let_leases_run_out(staged)
+
+    await reaper(staged).run_once()
+
+    (said,) = [one for one in caplog.records if getattr(one, "event", None) == "review_opened"]
+    assert (said.levelname, getattr(said, "job_id", None)) == ("WARNING", str(job))
+    assert f"attempt {claimed.attempt_id} lost its lease" in said.getMessage()
+    assert f"brokerjobs review show {job}" in said.getMessage()
+
+
 async def test_reaper__attempts_that_are_spared_do_not_keep_others_from_being_given_up(staged: Stage) -> None:
     await past_grace(staged)
     await staged.register("patient", lease=timedelta(days=1))

@@ -71,7 +71,7 @@ async def test_invalid_job__fails_at_once(database: Database, namespace: str, br
 
 
 async def test_not_repeatable__unclassified_exception_goes_to_review_and_a_classified_one_is_retried(
-    database: Database, namespace: str, broker_url: str
+    database: Database, namespace: str, broker_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = App(namespace)
 
@@ -91,6 +91,11 @@ async def test_not_repeatable__unclassified_exception_goes_to_review_and_a_class
     assert [attempt["state"] for attempt in reviewed["attempts"]] == ["failed"]
     assert [attempt["state"] for attempt in done["attempts"]] == ["failed", "completed"]
     assert [e["kind"] for e in done["events"]].count("started") == 2
+    (said,) = [one for one in caplog.records if getattr(one, "event", None) == "review_opened"]
+    assert said.getMessage() == (
+        f"review_opened: job {unclear.id}: attempt 1 failed (unsafe, RuntimeError); its outcome is unknown, see: "
+        f"brokerjobs review show {unclear.id}"
+    )
 
 
 async def test_snooze__runs_again_uncharged(database: Database, namespace: str, broker_url: str) -> None:
