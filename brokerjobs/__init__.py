@@ -9,7 +9,14 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 from brokerjobs.app import App
-from brokerjobs.context import AttemptContext, JobContext, JobTransaction, SyncJobContext, SyncJobTransaction
+from brokerjobs.context import (
+    AttemptContext,
+    JobContext,
+    JobTransaction,
+    ProcessJobContext,
+    SyncJobContext,
+    SyncJobTransaction,
+)
 from brokerjobs.errors import (
     AlreadyReported,
     AttemptError,
@@ -101,6 +108,7 @@ __all__ = [
     "PayloadTooLarge",
     "PermissionDenied",
     "PolicyRejected",
+    "ProcessJobContext",
     "RefusedMove",
     "ResultMissing",
     "ResultTimeout",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Required, TypedDict, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, Required, TypedDict, TypeVar, Unpack, cast, overload
 
 from brokerjobs import handlers
 from brokerjobs.errors import ConfigurationError, JobTypeConflict
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from brokerjobs.client import Client, SyncClient
-    from brokerjobs.context import JobContext, SyncJobContext
+    from brokerjobs.context import JobContext, ProcessJobContext, SyncJobContext
     from brokerjobs.rules.failures import FailureMapping
     from brokerjobs.rules.retries import RetryPolicy
 
@@ -35,6 +35,12 @@ class Options(TypedDict, total=False):
     retry: RetryPolicy
     placement_deadline: timedelta
     failures: FailureMapping
+
+
+class JobOptions(Options, total=False):
+    """What may be said where type and handler are declared in one step."""
+
+    pool: Literal["thread", "process"]
 
 
 class App:
@@ -81,9 +87,14 @@ class App:
             raise JobTypeConflict(job_type=name, problems=problems)
         return there
 
-    def job(self, name: str, **options: Unpack[Options]) -> JobDecorator:
-        """Declare a job type and its handler in one step: the models are the function's annotations."""
-        return JobDecorator(self, name, options)
+    def job(self, name: str, **options: Unpack[JobOptions]) -> JobDecorator:
+        """Declare a job type and its handler in one step: the models are the function's annotations.
+
+        `pool="process"`, for a `def`, runs it in a process that can be killed; without, a `def` runs in a thread.
+        """
+        given = cast("dict[str, Any]", dict(options))
+        pool = given.pop("pool", None)
+        return JobDecorator(self, name, cast("Options", given), pool)
 
     def client(self, *, submitted_by: str, database_url: str | None = None, broker_url: str | None = None) -> Client:
         """A client that submits in the name of `submitted_by`, open inside `async with`; URLs default to the settings.
@@ -112,8 +123,9 @@ class App:
 class JobDecorator:
     """Turns a handler into its job type."""
 
-    def __init__(self, app: App, name: str, options: Options) -> None:
+    def __init__(self, app: App, name: str, options: Options, pool: str | None) -> None:
         self._app = app
+        self._pool = pool
         self._name = name
         self._options = options
         _terms(name, options)  # so that what is wrong is said at the line that says it
@@ -125,12 +137,14 @@ class JobDecorator:
     @overload
     def __call__(self, function: Callable[[P, SyncJobContext], R], /) -> JobType[P, R]: ...
     @overload
+    def __call__(self, function: Callable[[P, ProcessJobContext], R], /) -> JobType[P, R]: ...
+    @overload
     def __call__(self, function: Callable[[P], R], /) -> JobType[P, R]: ...
     def __call__(self, function: Callable[..., Any], /) -> JobType[Any, Any]:
         """Declare the type and register `function`."""
         payload, result = handlers.annotated_types(function, job_type=self._name)
         made: JobType[Any, Any] = self._app.job_type(self._name, payload, result, **self._options)
-        made.handler(function)
+        made.register(function, pool=self._pool)
         return made
 
 

@@ -157,7 +157,7 @@ class JobContext(_JobFacts, Protocol):
 
 
 class SyncJobContext(_JobFacts, Protocol):
-    """Given to sync handlers, which run in threads: the same names without await."""
+    """Given to sync handlers that run in threads: the same names without await."""
 
     def transaction(self, *, complete: bool = True) -> AbstractContextManager[SyncJobTransaction]:
         """As `JobContext.transaction`."""
@@ -207,6 +207,13 @@ class SyncJobContext(_JobFacts, Protocol):
     def effect(self, name: str, call: Callable[..., Any], *, returns: Any, **options: Unpack[EffectOptions]) -> Any:
         """As `JobContext.effect`, with a plain function, which cannot be stopped at its time limit."""
         ...
+
+
+class ProcessJobContext(_JobFacts, Protocol):
+    """Given to handlers with `pool="process"`: facts and `check()` alone.
+
+    Transactions, fences and effects are the worker's, whose connections a process does not have.
+    """
 
 
 class JobTransaction(Protocol):

@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeVar, cast, overload
+from weakref import WeakValueDictionary
 
 from brokerjobs import errors, handlers
 from brokerjobs.model_walk import Oversized, Unfit
@@ -16,7 +18,7 @@ from brokerjobs.rules.failures import checked_mapping
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from brokerjobs.context import JobContext, SyncJobContext
+    from brokerjobs.context import JobContext, ProcessJobContext, SyncJobContext
     from brokerjobs.model_json import ModelJson
     from brokerjobs.rules.failures import FailureClass, FailureMapping
     from brokerjobs.rules.terms import Terms
@@ -68,6 +70,10 @@ class JobType(Generic[P, R]):
         return f"<JobType {self.namespace}/{self.name}>"
 
     @overload
+    def handler(self, *, pool: Literal["process"]) -> ProcessDecorator[P, R]: ...
+    @overload
+    def handler(self, *, pool: Literal["thread"]) -> ThreadDecorator[P, R]: ...
+    @overload
     def handler(
         self, function: Callable[[P, JobContext], Awaitable[R]], /
     ) -> Callable[[P, JobContext], Awaitable[R]]: ...
@@ -77,16 +83,25 @@ class JobType(Generic[P, R]):
     def handler(self, function: Callable[[P, SyncJobContext], R], /) -> Callable[[P, SyncJobContext], R]: ...
     @overload
     def handler(self, function: Callable[[P], R], /) -> Callable[[P], R]: ...
-    def handler(self, function: Callable[..., Any], /) -> Callable[..., Any]:
+    def handler(self, function: Callable[..., Any] | None = None, *, pool: str | None = None) -> Any:
         """Register the handler, as a decorator; it takes the payload, and the context if it has a second parameter.
 
+        `pool="process"`, for a `def`, runs it in a process that can be killed; without, a `def` runs in a thread.
         Raises ConfigurationError for another shape, and for a second handler.
         """
-        handler = handlers.handler_of(function, job_type=self.name)
+        if function is None:
+            return partial(self.register, pool=pool)
+        return self.register(function, pool=pool)
+
+    def register(self, function: Callable[..., Any], *, pool: str | None = None) -> Callable[..., Any]:
+        """As `handler`, called."""
+        handler = handlers.handler_of(function, job_type=self.name, pool=pool)
         if self._handler is not None:
             message = f"job type {self.name!r} has two handlers: {self._handler.name} and {handler.name}; keep one"
             raise errors.ConfigurationError(message)
         self._handler = handler
+        if handler.runs_in is handlers.RunsIn.PROCESS:
+            in_processes[self.namespace, self.name] = self
         return function
 
     @property
@@ -138,6 +153,28 @@ class JobType(Generic[P, R]):
     def as_data(self) -> dict[str, Any]:
         """The type as the ledger registers it: name, terms with durations in seconds, fingerprint."""
         return {"name": self.name, **self.terms.as_data(), "fingerprint": self.fingerprint}
+
+
+# Where a child process, which has imported what its worker has, finds the types whose handlers it runs.
+in_processes: Final[WeakValueDictionary[tuple[str, str], JobType[Any, Any]]] = WeakValueDictionary()
+
+
+class ProcessDecorator(Protocol[P, R]):
+    """`@TYPE.handler(pool="process")`."""
+
+    @overload
+    def __call__(self, function: Callable[[P, ProcessJobContext], R], /) -> Callable[[P, ProcessJobContext], R]: ...
+    @overload
+    def __call__(self, function: Callable[[P], R], /) -> Callable[[P], R]: ...
+
+
+class ThreadDecorator(Protocol[P, R]):
+    """`@TYPE.handler(pool="thread")`."""
+
+    @overload
+    def __call__(self, function: Callable[[P, SyncJobContext], R], /) -> Callable[[P, SyncJobContext], R]: ...
+    @overload
+    def __call__(self, function: Callable[[P], R], /) -> Callable[[P], R]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

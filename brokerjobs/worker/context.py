@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -11,6 +10,7 @@ from brokerjobs.effects import transaction as fenced
 from brokerjobs.effects.external import Effects
 from brokerjobs.effects.wanted import wanted
 from brokerjobs.errors import StaleAttempt, StopRequested
+from brokerjobs.worker.facts import AttemptFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,15 +22,6 @@ if TYPE_CHECKING:
     from brokerjobs.effects.external import Reports
     from brokerjobs.ledger.lending import Lending, SyncTransaction, Transaction
     from brokerjobs.worker.attempt import Attempt
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptFacts:
-    """The attempt that is running."""
-
-    id: UUID
-    number: int
-    fencing_number: int
 
 
 class _Facts:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, assert_never
 
 from brokerjobs.errors import BrokerjobsError, InvalidPayload, StopRequested
+from brokerjobs.handlers import RunsIn
 from brokerjobs.ledger.database import DataRefused
 from brokerjobs.rules import texts
 from brokerjobs.rules.failures import (
@@ -22,7 +23,8 @@ from brokerjobs.rules.failures import (
 )
 from brokerjobs.rules.verdicts import ReportVerdict, StartVerdict
 from brokerjobs.worker.context import HandlerContext, ThreadContext
-from brokerjobs.worker.stopping import Stop, Stopped, abandoned_failure, limit_failure
+from brokerjobs.worker.endings import Ending, Returned, Stopped, abandoned_failure, limit_failure, unclassified
+from brokerjobs.worker.stopping import Stop
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from brokerjobs.ledger.lending import Lending
     from brokerjobs.worker.attempt import Attempt
     from brokerjobs.worker.completions import Completions
+    from brokerjobs.worker.processes import Processes
     from brokerjobs.worker.settlement import Settlement
     from brokerjobs.worker.stopping import Stopping
 
@@ -39,25 +42,21 @@ log = logging.getLogger("brokerjobs.worker")
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
-    """The handler returned; `body` is its result as JSON."""
+class Places:
+    """Where handlers run that do not run on the event loop."""
 
-    body: str
-
-
-Ending = Returned | Failure | Snoozed | Stopped
+    threads: ThreadPoolExecutor
+    processes: Processes
 
 
 class Runner:
     """Everything that an attempt needs to run."""
 
-    def __init__(
-        self, completions: Completions, settlement: Settlement, lending: Lending, threads: ThreadPoolExecutor
-    ) -> None:
+    def __init__(self, completions: Completions, settlement: Settlement, lending: Lending, places: Places) -> None:
         self._completions = completions
         self._settlement = settlement
         self._lending = lending
-        self._threads = threads
+        self._places = places
 
     async def run(self, attempt: Attempt, handler: Handler, stopping: Stopping) -> None:
         """Runs the attempt to its end: the report is committed and the delivery acknowledged."""
@@ -133,7 +132,7 @@ class Runner:
         return False
 
     def _context(self, attempt: Attempt, handler: Handler) -> HandlerContext | ThreadContext | None:
-        if not handler.takes_context:
+        if not handler.takes_context or handler.runs_in is RunsIn.PROCESS:
             return None
         return (HandlerContext if handler.is_async else ThreadContext)(attempt, self._lending, self._completions)
 
@@ -145,6 +144,8 @@ class Runner:
         try:
             if handler.is_async:
                 result = await handler.function(*arguments)
+            elif handler.runs_in is RunsIn.PROCESS:
+                return await self._places.processes.handle(attempt)
             else:
                 result = await self._run_in_thread(attempt, handler, arguments)
             return Returned(attempt.job_type.encode_result(result).decode())
@@ -155,7 +156,7 @@ class Runner:
         """A thread cannot be stopped: at a limit the attempt ends and the thread goes on, fenced off."""
         variables = contextvars.copy_context()
         future = asyncio.get_running_loop().run_in_executor(
-            self._threads, lambda: variables.run(handler.function, *arguments)
+            self._places.threads, lambda: variables.run(handler.function, *arguments)
         )
         attempt.thread = future
         return await asyncio.shield(future)
@@ -267,13 +268,8 @@ def _unstorable(attempt: Attempt, ending: Ending, error: DataRefused) -> Failure
     """What is reported in place of what the ledger refused: a result can never be taken, the rest is unclassified."""
     if isinstance(ending, Returned):
         return _refused(error)
-    repeatable = attempt.claimed.repeatable
-    return Failure(
-        failure_class=FailureClass.TEMPORARY if repeatable else FailureClass.UNSAFE,
-        classified=False,
-        error_type="ReportRefused",
-        message=f"the ledger could not store how the handler ended: {error}",
-    )
+    message = f"the ledger could not store how the handler ended: {error}"
+    return unclassified(attempt, "ReportRefused", message)
 
 
 def _ending(attempt: Attempt, error: BaseException) -> Ending:
@@ -301,13 +297,8 @@ def _uncancel() -> None:
 
 
 def _unrecorded(attempt: Attempt) -> Failure:
-    repeatable = attempt.claimed.repeatable
-    return Failure(
-        failure_class=FailureClass.TEMPORARY if repeatable else FailureClass.UNSAFE,
-        classified=False,
-        error_type="ResultNotRecorded",
-        message="the handler ended, but the transaction that carried its result is not in the ledger",
-    )
+    message = "the handler ended, but the transaction that carried its result is not in the ledger"
+    return unclassified(attempt, "ResultNotRecorded", message)
 
 
 def _yes() -> bool:

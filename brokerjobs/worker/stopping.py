@@ -13,18 +13,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, replace
-from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from brokerjobs.handlers import RunsIn
-from brokerjobs.rules.failures import time_limit_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import timedelta
 
-    from brokerjobs.rules.failures import Failure
     from brokerjobs.worker.attempt import Attempt
 
 _OF_LEASE: Final = 1 / 3  # renewing stops at the time limit: what follows must be reported before the lease is over
@@ -40,13 +37,6 @@ class Stop(StrEnum):
 
 
 _FINAL: Final = frozenset({Stop.TIME_LIMIT, Stop.DEADLINE})  # the attempt ends, whatever its handler does
-
-
-@dataclass(frozen=True, slots=True)
-class Stopped:
-    """The handler ended because it was told to."""
-
-    why: Stop
 
 
 class Stopping:
@@ -96,26 +86,3 @@ class Stopping:
 
         seconds = min(self._grace_seconds, attempt.lease_seconds * _OF_LEASE)
         asyncio.get_running_loop().call_later(seconds, give_up)
-
-
-def limit_failure(attempt: Attempt, why: Stop) -> Failure:
-    """The failure of an attempt that had not ended at its time limit, or at the job's deadline."""
-    repeatable = attempt.claimed.repeatable
-    limit = timedelta(seconds=attempt.claimed.time_limit_seconds)
-    failure = time_limit_failure(limit, repeatable=repeatable)
-    if why is Stop.DEADLINE:
-        message = "the handler had not ended when the job's deadline passed"
-        failure = replace(failure, error_type="DeadlinePassed", message=message)
-    if attempt.thread is not None and not attempt.thread.done():
-        failure = replace(failure, message=f"{failure.message}; its thread cannot be stopped and goes on")
-    return failure
-
-
-def abandoned_failure(attempt: Attempt) -> Failure:
-    """The failure of an attempt whose task ignored its cancellation."""
-    goes_on = "its task ignored the cancellation (CancelledError) and goes on"
-    if attempt.stop is Stop.TIME_LIMIT or attempt.stop is Stop.DEADLINE:
-        failure = limit_failure(attempt, attempt.stop)
-        return replace(failure, message=f"{failure.message}; {goes_on}")
-    failure = limit_failure(attempt, Stop.TIME_LIMIT)
-    return replace(failure, error_type="NotStopped", message=f"a cancel of the job was asked for, but {goes_on}")

@@ -29,9 +29,10 @@ from brokerjobs.worker.inbox import Inbox
 from brokerjobs.worker.leases import Calls, LeaseKeeper
 from brokerjobs.worker.pauses import READS_PAUSES, Pauses
 from brokerjobs.worker.probes import Probes
+from brokerjobs.worker.processes import Processes
 from brokerjobs.worker.quarantine import Quarantine
 from brokerjobs.worker.route_check import check_routes
-from brokerjobs.worker.runner import Runner
+from brokerjobs.worker.runner import Places, Runner
 from brokerjobs.worker.running import Running
 from brokerjobs.worker.settlement import Settlement
 from brokerjobs.worker.slots import Slots
@@ -82,9 +83,14 @@ class Worker:
         self._reporting = AsyncLedgerConnection(ledger)
         self._lending = Lending(ledger, limit=options.concurrency)
         self._threads = ThreadPoolExecutor(options.threads, thread_name_prefix="brokerjobs-handler")
+        self._processes = Processes(duty.types.values(), options.processes)
         self._inbox = Inbox()
         used = {one.runs_in for one in handlers}
-        places = {RunsIn.TASK: options.concurrency, RunsIn.THREAD: options.threads}
+        places = {
+            RunsIn.TASK: options.concurrency,
+            RunsIn.THREAD: options.threads,
+            RunsIn.PROCESS: options.processes,
+        }
         self._slots = Slots({kind: places[kind] for kind in used})
         prefetch = max(1, options.deliveries // len(self._routes))
         self._consumer = broker_at(options.broker_url).consumer(
@@ -96,15 +102,17 @@ class Worker:
         )
         self._quarantine = Quarantine(self._consumer, self._claiming, duty.process.name)
         self._probes = Probes(self._consumer, self._claiming, duty.process.name)
+        self._pauses = Pauses(
+            self._consumer,
+            {name: route_name(duty.namespace, duty.types[name].terms.queue) for name in self._handlers},
+        )
         self._settlement = Settlement(self._consumer, self._claiming)
         self._hand_back = HandBack(
             self._inbox, self._claiming, self._settlement.ack, duty.process.name, options.hand_back
         )
         self._completions = Completions(self._reporting)
-        self._runner = Runner(self._completions, self._settlement, self._lending, self._threads)
-        self._pauses = Pauses(
-            self._consumer,
-            {name: route_name(duty.namespace, duty.types[name].terms.queue) for name in self._handlers},
+        self._runner = Runner(
+            self._completions, self._settlement, self._lending, Places(self._threads, self._processes)
         )
         self._claims = Claims(
             duty,
@@ -154,7 +162,7 @@ class Worker:
             async with asyncio.TaskGroup() as self._group:
                 steps = (self._consumer.run, self._claims.run, self._completions.run, self._settlement.run)
                 asides = (self._quarantine.run, self._probes.run, self._pauses.run, self._hand_back.run)
-                keeping = (self._keeper.run, self._attempts.run)
+                keeping = (self._keeper.run, self._attempts.run, self._processes.run)
                 tasks = [self._group.create_task(run()) for run in (*steps, *asides, *keeping)]
                 services = self._group.create_task(self._services.run()) if self._services else None
                 log.info(
@@ -273,6 +281,7 @@ class Worker:
         asked = time.monotonic()
         rows = connection.fetch(services.heartbeat(beat))
         self._clock.look(beat.observed_at, time.monotonic() - asked, rows[0].at)
+        self._keeper.loop.call_soon_threadsafe(self._pauses.hear, rows[0].paused)
         if self._services is not None:
             asyncio.run_coroutine_threadsafe(_told(self._services, services.leaders(rows)), self._keeper.loop)
 
@@ -281,7 +290,6 @@ class Worker:
         unread = loop_silent_seconds if loop_silent_seconds > _BLOCKED_SECONDS else None
         ages = [age for age in (self._inbox.oldest_unclaimed(), unread) if age is not None]
         return round(max(ages), 3) if ages else None
-        self._keeper.loop.call_soon_threadsafe(self._pauses.hear, rows[0].paused)
 
     async def _close(self) -> None:
         await self._attempts.close()

@@ -72,6 +72,8 @@ class Stage:
     marks: Path
     repeatable: JobType[list[str], str]
     once: JobType[list[str], str]
+    pooled: JobType[list[str], str]
+    pooled_once: JobType[list[str], str]
 
     @contextmanager
     def worker(
@@ -87,6 +89,7 @@ class Stage:
             "WORKER__NAME": name,
             "WORKER__COORDINATOR": "false",
             "WORKER__HEARTBEAT": "1s",
+            "WORKER__PROCESSES": "1",
             # A stopped process keeps deliveries until the broker misses two of its heartbeats.
             "BROKER__HEARTBEAT": "2s",
             "TEST_NAMESPACE": self.made.app.namespace,
@@ -147,10 +150,16 @@ async def stage(
     for name, one in scripted.app.types.items():
         terms = one.terms
         types[name] = app.job_type(
-            name, list[str], str, repeatable=terms.repeatable, lease=terms.lease, retry=terms.retry
+            name,
+            list[str],
+            str,
+            repeatable=terms.repeatable,
+            lease=terms.lease,
+            time_limit=terms.time_limit,
+            retry=terms.retry,
         )
     async with await psycopg.AsyncConnection.connect(database.admin_url, autocommit=True) as connection:
         await connection.execute("create table effects (job_id uuid, fencing_number bigint)")
         await connection.execute("grant insert, select on effects to public")
     async with flow(app, database, broker_url, queue_type=queue_type) as made:
-        yield Stage(made, folder, types["repeatable"], types["once"])
+        yield Stage(made, folder, types["repeatable"], types["once"], types["pooled"], types["pooled.once"])

@@ -25,9 +25,10 @@ from brokerjobs.wiring import run_worker
 from brokerjobs.worker.completions import Completions
 from brokerjobs.worker.runner import Runner
 from brokerjobs.worker.settlement import Settlement
+from tests.flow import pooled
 
 if TYPE_CHECKING:
-    from brokerjobs.context import JobContext
+    from brokerjobs.context import JobContext, ProcessJobContext
 
 MARKS = Path(os.environ.get("BROKERJOBS_TEST_MARKS", "."))
 QUICK = RetryPolicy(attempts=3, first_delay=timedelta(milliseconds=10), max_delay=timedelta(milliseconds=50))
@@ -101,6 +102,11 @@ async def kill(_: str, __: JobContext) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+async def crash(_: str, __: JobContext) -> None:
+    """Reads where nothing is: a segmentation fault."""
+    ctypes.string_at(0)
+
+
 async def hold(seconds: str, _: JobContext) -> None:
     """Holds the interpreter's lock (GIL), as one long regular expression does: a PyDLL call does not release it."""
     ctypes.PyDLL(None).usleep(int(float(seconds) * 1e6))
@@ -163,6 +169,7 @@ STEPS: Final = {
     "fenced_slowly": fenced_slowly,
     "fenced_stubbornly": fenced_stubbornly,
     "kill": kill,
+    "crash": crash,
     "hold": hold,
     "raise": fail,
     "snooze": snooze,
@@ -179,6 +186,25 @@ async def repeatable(payload: list[str], ctx: JobContext) -> str:
 async def once(payload: list[str], ctx: JobContext) -> str:
     """A job that may not."""
     return await follow(payload, ctx)
+
+
+@app.job("pooled", repeatable=True, lease=timedelta(seconds=1), retry=QUICK, pool="process")
+def in_process(payload: list[str], ctx: ProcessJobContext) -> str:
+    """A job in a process of its own."""
+    return pooled.follow(payload, ctx)
+
+
+@app.job(
+    "pooled.once",
+    repeatable=False,
+    lease=timedelta(seconds=1),
+    time_limit=timedelta(seconds=2),
+    retry=QUICK,
+    pool="process",
+)
+def in_process_once(payload: list[str], ctx: ProcessJobContext) -> str:
+    """One that may not be done again blindly, nor take long."""
+    return pooled.follow(payload, ctx)
 
 
 def _die(*_: Any, **__: Any) -> None:

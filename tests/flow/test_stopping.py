@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from brokerjobs.context import JobContext, SyncJobContext
+    from brokerjobs.worker.worker import Worker
     from tests.databases import Database
 
 SECOND = timedelta(seconds=1)
@@ -28,6 +29,10 @@ ONCE = RetryPolicy(attempts=1)
 
 def closed(record: dict[str, Any]) -> list[tuple[str, str | None]]:
     return [(one["closed"]["as"], one["closed"]["why"]) for one in record["attempts"]]
+
+
+def leaks(worker: Worker) -> bool:
+    return worker.has_leaks
 
 
 async def late_results(made: Flow, job: UUID) -> list[Any]:
@@ -165,7 +170,7 @@ async def test_cancel__that_a_task_ignores_ends_its_attempt_and_keeps_what_it_sa
             await asyncio.wait_for(began.wait(), 10)
             await made.cancel(job.id)
             record = await made.reached(job.id, "cancelled")
-            assert worker.has_leaks
+            assert leaks(worker)
             await made.reached((await made.submit(other, 1)).id, "succeeded")  # the worker goes on
             may_end.set()
 
@@ -173,7 +178,7 @@ async def test_cancel__that_a_task_ignores_ends_its_attempt_and_keeps_what_it_sa
                 return await late_results(made, job.id) == [7]
 
             await eventually(kept)
-            assert not worker.has_leaks
+            assert not leaks(worker)
         after = await made.record(job.id)
     assert [one["failure"]["type"] for one in record["attempts"]] == ["NotStopped"]
     assert "its handler goes on in its task, which cannot be stopped; 1 handler" in caplog.text
@@ -253,7 +258,7 @@ async def test_threads__that_cannot_be_stopped_are_counted_and_their_worker_is_r
         first = await made.submit(stuck, 1)
         record = await made.reached(first.id, "failed")
         assert not running.done()
-        assert worker.has_leaks
+        assert leaks(worker)
         second = await made.submit(stuck, 2)
         await made.reached(second.id, "failed")
         assert await asyncio.wait_for(running, 10) == DrainedWith.TO_BE_REPLACED
@@ -283,7 +288,7 @@ async def test_thread__that_returns_after_its_attempt_gives_its_place_back_and_i
                 return await late_results(made, job.id) == [7]
 
             await eventually(kept)
-            assert not worker.has_leaks
+            assert not leaks(worker)
         record = await made.record(job.id)
     assert record["state"] == "failed"
 

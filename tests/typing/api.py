@@ -19,6 +19,7 @@ from brokerjobs import (
     JobRecord,
     JobStatus,
     JobType,
+    ProcessJobContext,
     RetryPolicy,
     Submission,
     SyncClient,
@@ -109,6 +110,38 @@ async def _(order: Charge, ctx: JobContext) -> Charge:
 def _(order: Charge, ctx: JobContext) -> Receipt:
     """A sync handler is given a SyncJobContext."""
     return Receipt(str(order.cents))
+
+
+@charge.handler(pool="process")
+def _(order: Charge, ctx: ProcessJobContext) -> Receipt:
+    ctx.check()
+    ctx.transaction()  # type: ignore[attr-defined]
+    return Receipt("r")
+
+
+@charge.handler(pool="thread")
+def _(order: Charge, ctx: SyncJobContext) -> Receipt:
+    return Receipt("r")
+
+
+@charge.handler(pool="process")  # type: ignore[arg-type]
+def _(order: Charge, ctx: SyncJobContext) -> Receipt:
+    """A process has no transactions."""
+    return Receipt("r")
+
+
+@charge.handler(pool="process")  # type: ignore[arg-type]
+async def _(order: Charge) -> Receipt:
+    return Receipt("r")
+
+
+@jobs.job("image.resize", repeatable=True, pool="process")
+def resize(image: Charge, ctx: ProcessJobContext) -> Receipt:
+    return Receipt("r")
+
+
+assert_type(resize, JobType[Charge, Receipt])
+jobs.job("image.turn", repeatable=True, pool="fibre")  # type: ignore[arg-type]
 
 
 @jobs.job("image.thumbnail", repeatable=True)
