@@ -10,7 +10,7 @@
 | 5 | schema or topology differ from what this code needs |
 | 6 | not found |
 | 7 | refused: by the job's state, or at the door |
-| 8 | the job ended badly, or stands in review (`submit --wait`) |
+| 8 | the job ended badly, stands in review, or was decided without a result (`submit --wait`) |
 | 9 | the login may not do this |
 | 124 | timed out (`submit --wait`); the job goes on |
 
@@ -118,6 +118,7 @@ _CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (errors.JobFailed, ExitCode.ENDED_BADLY),
     (errors.JobCancelled, ExitCode.ENDED_BADLY),
     (errors.InReview, ExitCode.ENDED_BADLY),
+    (errors.DecidedByPerson, ExitCode.ENDED_BADLY),
     (errors.ResultTimeout, ExitCode.TIMED_OUT),
 )
 _DATABASE_URL: Final = "BROKERJOBS_DATABASE_URL"
@@ -125,7 +126,8 @@ _BROKER_URL: Final = "BROKERJOBS_BROKER_URL"
 _SHOW: Final = "brokerjobs jobs show {error.job_id}"
 _HINTS: Final[tuple[tuple[type[Exception], str], ...]] = (
     *((kind, _SHOW) for kind in (errors.IdempotencyConflict, errors.RefusedMove, errors.JobFailed)),
-    *((kind, _SHOW) for kind in (errors.JobCancelled, errors.InReview, errors.ResultTimeout)),
+    *((kind, _SHOW) for kind in (errors.JobCancelled, errors.DecidedByPerson, errors.ResultTimeout)),
+    (errors.InReview, "brokerjobs review show {error.job_id}"),
     (errors.JobNotFound, "brokerjobs jobs list"),
     (errors.UnknownJobType, "brokerjobs setup module:app"),
     (errors.KeyInFlight, "submit again"),

@@ -13,6 +13,7 @@ from uuid_utils.compat import uuid7
 
 from brokerjobs.app import App
 from brokerjobs.cli import payloads
+from brokerjobs.client import questions
 from brokerjobs.client.answers import Asker, accepted
 from brokerjobs.errors import (
     InReview,
@@ -160,8 +161,10 @@ def outcome_of(ledger: LedgerConnection, job_id: UUID, timeout: timedelta) -> Ou
 
 
 def check_success(outcome: Outcome) -> None:
-    """Raise JobFailed, JobCancelled or InReview, unless the job succeeded."""
+    """Raise JobFailed, JobCancelled or InReview, unless the job succeeded; DecidedByPerson if nobody knows its result."""
     reason = outcome.reason or ""
+    if decided := questions.decision_without_result(outcome):
+        raise decided
     match JobState(outcome.state):
         case JobState.FAILED:
             raise JobFailed(

@@ -253,6 +253,13 @@ def test_wait__for_a_cancelled_job_and_one_in_review_is_exit_code_8(brokerjobs: 
     in_review = brokerjobs(*submit, "--wait")
     assert in_review.code == 8
     assert "is in review" in in_review.err
+    assert f"next: brokerjobs review show {holding.job_id}" in in_review.err
+
+    ledger.operator.resolve(holding.job_id, "happened", reference="psp 4711")
+    decided = brokerjobs(*submit, "--wait")
+    assert (decided.code, decided.out) == (8, "")
+    assert "was decided by ann, without a result: it happened (psp 4711)" in decided.err
+    assert brokerjobs(*submit, "--wait", "-o", "json").out.count('"state": "succeeded"') == 1
 
 
 def played(brokerjobs: Command, ledger: Ledger, kind: str = "work") -> tuple[tuple[str, ...], Holding]:

@@ -34,6 +34,7 @@ def test_patient__who_is_well_has_nothing(patient: Patient) -> None:
         "coordinator",
         "outbox",
         "workers",
+        "probes",
         "reviews",
         "quarantine",
         "clocks",
@@ -200,6 +201,40 @@ def test_jobs__on_a_route_that_no_worker_serves_are_told(patient: Patient) -> No
     assert found.message == f"1 job waits on {patient.route('other')}, which no worker serves"
 
 
+def _probe(patient: Patient, route: str, minutes: int, *, returned: bool = False) -> None:
+    patient.sql(
+        "insert into brokerjobs.probe (ticket, route, made_at, sent_at, returned_at)"
+        " select gen_random_uuid(), %s, made, made, case when %s then clock_timestamp() end"
+        " from (select clock_timestamp() - make_interval(mins => %s) as made) x",
+        route,
+        returned,
+        minutes,
+    )
+
+
+def test_probes__under_way_are_counted_and_those_that_came_back_are_not(patient: Patient) -> None:
+    assert "probes: 0 probes are under way; none is lost" in patient.examine().text()
+
+    _probe(patient, patient.route(), 3)
+    _probe(patient, patient.route("other"), 1)
+    _probe(patient, patient.route("third"), 20, returned=True)
+    diagnosis = patient.examine()
+
+    assert diagnosis.bad() == []
+    assert "probes: 2 probes are under way, the oldest for 3m; none is lost" in diagnosis.text()
+
+
+def test_probes__that_are_lost_are_told_by_route(patient: Patient) -> None:
+    _probe(patient, patient.route(), 12)
+    _probe(patient, patient.route(), 1)
+    _probe(patient, patient.route("other"), 1)
+
+    found = patient.examine().only("probes", "warn")
+
+    assert found.message == f"2 probes have not come back through {patient.route()}, the oldest for 12m"
+    assert patient.examine(coordinator__probe_timeout="13m").bad() == []
+
+
 def test_jobs__in_review_are_told(patient: Patient) -> None:
     job = patient.submit(rung=True)
     patient.sql(
@@ -210,7 +245,7 @@ def test_jobs__in_review_are_told(patient: Patient) -> None:
     found = patient.examine().only("reviews", "warn")
 
     assert found.message.startswith("1 job is in review")
-    assert found.next == "brokerjobs jobs list --state review"
+    assert found.next == "brokerjobs review list"
     patient.sql("update brokerjobs.review set closed_at = clock_timestamp(), closed_by = 'me', closed_as = 'succeeded'")
     assert patient.examine().bad() == []
 
@@ -254,6 +289,7 @@ def test_clock__of_a_process_that_is_off_is_told(patient: Patient) -> None:
     patient.beat("worker-late", late=timedelta(seconds=30))
 
     assert "worker-late (-30.0 s)" in patient.examine().only("clocks", "warn").message
+    assert patient.examine(worker__clock_skew="40s").bad() == []
 
 
 @pytest.mark.parametrize("seen_by", ["owner", "admin", "reader"])

@@ -72,7 +72,7 @@ def reviews(ledger: LedgerLook) -> Iterator[Finding]:
     """Jobs whose outcome is unknown: nothing happens to them by itself."""
     if ledger.reviews:
         message = f"{_counted(ledger.reviews, 'job is', 'jobs are')} in review: the outcome is unknown"
-        yield warn("reviews", message, "brokerjobs jobs list --state review")
+        yield warn("reviews", message, "brokerjobs review list")
     else:
         yield ok("reviews", "no job is in review")
 
