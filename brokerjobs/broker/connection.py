@@ -47,6 +47,10 @@ _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 10.0
 _CLOSE_SECONDS = 3.0
 
+# What aiormq raises for a broker that is gone, or goes.  StopAsyncIteration comes of one that has closed the connection
+# before its answer was waited for; it must get nowhere, as it ends any `async for` around it without a word.
+_GONE = (AMQPError, OSError, RuntimeError, StopAsyncIteration)
+
 
 class _Ends(Protocol):
     """A connection or channel of aiormq; there the future has no type."""
@@ -63,6 +67,7 @@ class Link:
         self._writer = writer
         self._where = where
         self._numbers = itertools.count(1)
+        self._free: list[int] = []
 
     @property
     def alive(self) -> bool:
@@ -77,13 +82,18 @@ class Link:
         return f"{name} {version}"
 
     async def channel(self, *, confirms: bool = False) -> aiormq.Channel:
-        """Open a channel; its number is never used again, since aiormq may leave out its answer to a close."""
-        number = next(self._numbers)
+        """Open a channel; its number is used again after `give_back` only: aiormq may leave out a close's answer."""
+        number = self._free.pop() if self._free else next(self._numbers)
         if number > (self._connection.connection_tune.channel_max or 65535):
             self._writer.transport.abort()
             raise BrokerUnavailable(f"{self._where}: the connection has no channel numbers left, it is made anew")
         opening = self._connection.channel(number, publisher_confirms=confirms)
         return cast("aiormq.Channel", await self.answer(opening))
+
+    async def give_back(self, channel: aiormq.Channel) -> None:
+        """Close a channel in order; errors as of `answer`."""
+        await self.answer(channel.close())
+        self._free.append(channel.number)
 
     async def answer(self, operation: Awaitable[T]) -> T:
         """Wait at most ten seconds for the broker's answer to `operation`.
@@ -100,7 +110,7 @@ class Link:
             if _is_cancelled():
                 raise
             raise BrokerUnavailable(f"{self._where} does not answer") from error
-        except (AMQPError, OSError, RuntimeError) as error:
+        except _GONE as error:
             raise BrokerUnavailable(f"{self._where} does not answer ({_words(error)})") from error
 
     def send(self, channel: aiormq.Channel, frames: bytes) -> bool:
@@ -236,7 +246,7 @@ async def open_link(url: str, purpose: str, *, heartbeat: timedelta = HEARTBEAT)
     except BaseException as error:
         # Also if this call is cancelled in the moment in which the connection is ready.
         transport.abort()
-        if isinstance(error, (AMQPError, OSError)):
+        if isinstance(error, _GONE):
             raise _refusal(error, where) from error
         if isinstance(error, asyncio.CancelledError) and not _is_cancelled():
             raise BrokerUnavailable(f"{where} does not answer") from error
@@ -255,7 +265,7 @@ def place(url: str) -> str:
     raise ConfigurationError("the broker URL is not of the form amqp://user:password@host:port/virtual-host")
 
 
-def _refusal(error: AMQPError | OSError, where: str) -> BrokerjobsError:
+def _refusal(error: Exception, where: str) -> BrokerjobsError:
     if isinstance(error, (ProbableAuthenticationError, AuthenticationError)):
         return PermissionDenied(f"{where} refused the login ({_words(error)}); check user and password")
     if isinstance(error, InvalidFrameError) and "Connection.OpenOk" in str(error):
@@ -292,4 +302,6 @@ def _is_cancelled() -> bool:
 
 def _words(error: BaseException) -> str:
     """Return the broker's own words where there are some, without their number."""
+    if isinstance(error, StopAsyncIteration):
+        return "it closed the connection and said nothing"
     return str(error.args[-1]) if isinstance(error, AMQPError) and error.args else str(error) or type(error).__name__

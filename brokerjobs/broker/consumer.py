@@ -201,13 +201,12 @@ class Consumer:
                 await road.lost()
 
     async def _serve(self, road: Road, route: str, prefetch: int) -> None:
-        """Consume one route until that breaks, after waiting for it to be there."""
+        """Consume one route until that breaks, after waiting for it to be there; over a new channel if it is idle."""
         refused = retry_if_exception_type((ChannelNotFoundEntity, ChannelAccessRefused, ChannelLockedResource))
         async for attempt in AsyncRetrying(retry=refused, wait=BACK_OFF, reraise=True):
-            if self._stopped.is_set():
-                return
             with attempt:
-                await self._serve_once(road, route, prefetch)
+                while not self._stopped.is_set():
+                    await self._serve_once(road, route, prefetch)
 
     async def _serve_once(self, road: Road, route: str, prefetch: int) -> None:
         generation = next(self._generations)
@@ -240,6 +239,7 @@ class Consumer:
         said, self._missing[route] = route in self._missing, error
         if not said:
             _log.warning("route %r cannot be consumed yet (%s); trying again until it can", route, error)
+
     async def _adjust(self, subscription: RouteSubscription, prefetch: int | None = None) -> None:
         """Consume or not, as it is wanted now; errors as of `RouteSubscription.start` and `stop`."""
         async with self._adjusting[subscription.source.route]:  # what is wanted may change while the broker is asked
@@ -254,7 +254,6 @@ class Consumer:
 
     def _prefetch(self, subscription: RouteSubscription) -> int:
         return 1 if self._isolation.active else self._routes[subscription.source.route]
-
 
     async def _ask_each(self, ask: Callable[[RouteSubscription], Awaitable[None]]) -> bool:
         """Return whether there were subscriptions and the broker has answered each."""

@@ -33,7 +33,7 @@ class RouteSubscription(Protocol):
         ...
 
     async def held(self) -> None:
-        """Wait until it breaks: `BrokerUnavailable`, or the error of a receiver."""
+        """Wait until it breaks: `BrokerUnavailable`, or the error of a receiver; returns if it is to be made anew."""
         ...
 
     async def stop(self) -> None:

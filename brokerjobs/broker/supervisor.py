@@ -39,6 +39,9 @@ async def supervise(session: Callable[[], Awaitable[None]]) -> None:
                 if time.monotonic() - started > _STABLE_SECONDS:
                     attempt.retry_state.attempt_number = 1
                 raise
+            except StopAsyncIteration as error:
+                # It would end the loop around it, and this with it, as if all had been done.
+                raise RuntimeError("a session ended by StopAsyncIteration") from error
 
 
 def _say(state: RetryCallState) -> None:

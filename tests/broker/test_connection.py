@@ -6,14 +6,16 @@ import re
 import socket
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aio_pika
 import pytest
+from aiormq.connection import TCPTransportFactory
 from yarl import URL
 
 from brokerjobs.broker import connection, library_logs
 from brokerjobs.broker.consumer import Consumer
+from brokerjobs.broker.supervisor import supervise
 from brokerjobs.errors import BrokerUnavailable, ConfigurationError, PermissionDenied
 from tests.waiting import eventually
 
@@ -61,6 +63,35 @@ async def test_open_link__with_somebody_there_who_is_no_broker() -> None:
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(BrokerUnavailable, match="cannot be reached"):
             await connection.open_link(f"amqp://user:hunter2@127.0.0.1:{port}/", "test")
+
+
+async def test_open_link__to_a_broker_that_hung_up_before_it_was_listened_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one does that is being stopped: aiormq then raises what ends any `async for` around it."""
+    create = TCPTransportFactory.create
+
+    async def too_late(
+        self: TCPTransportFactory, url: URL, **options: Any
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await create(self, url, **options)
+        assert await reader.read() == b""
+        return reader, writer
+
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    monkeypatch.setattr(TCPTransportFactory, "create", too_late)
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(BrokerUnavailable, match=r"cannot be reached \(it closed the connection and said"):
+            await connection.open_link(f"amqp://user:hunter2@127.0.0.1:{port}/", "test")
+
+
+async def test_supervise__is_not_ended_by_what_ends_a_loop_without_a_word() -> None:
+    async def session() -> None:
+        raise StopAsyncIteration
+
+    with pytest.raises(RuntimeError, match="StopAsyncIteration"):
+        await supervise(session)
 
 
 @pytest.mark.parametrize("url", ["", "localhost", "http://user:hunter2@host/", "amqp://", "amqp://u:hunter2@host:x/"])
