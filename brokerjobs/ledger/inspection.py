@@ -89,6 +89,15 @@ class TypeLimit:
 
 
 @dataclass(frozen=True, slots=True)
+class ProbesOut:
+    """Probes of one route that have not come back."""
+
+    route: str
+    count: int
+    oldest_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Transaction:
     """The oldest open transaction that the ledger's owner sees."""
 
@@ -122,6 +131,8 @@ class LedgerLook:
     outbox_oldest_seconds: float | None
     waiting: dict[str, int]
     """Jobs that wait for a delivery, by route."""
+    probes: tuple[ProbesOut, ...]
+    """Routes with probes that have not come back, the oldest first."""
     reviews: int
     """Jobs in review."""
     hidden_sessions: int
@@ -173,11 +184,17 @@ class Looked:
             outbox_messages=seen["outbox"]["messages"],
             outbox_oldest_seconds=seen["outbox"]["oldest_seconds"],
             waiting=seen["waiting"],
+            probes=_probes(seen.get("probes", {})),
             reviews=seen.get("reviews", 0),  # not yet said by a ledger that `brokerjobs setup` has still to renew
             hidden_sessions=seen["sessions"]["hidden"],
             oldest=None if oldest is None else Transaction(**oldest),
             prepared_seconds=seen["prepared_seconds"],
         )
+
+
+def _probes(seen: dict[str, dict[str, Any]]) -> tuple[ProbesOut, ...]:
+    out = [ProbesOut(route, one["out"], one["oldest_seconds"]) for route, one in seen.items()]
+    return tuple(sorted(out, key=lambda one: -one.oldest_seconds))
 
 
 def look() -> Query[Looked]:

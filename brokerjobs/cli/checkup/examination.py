@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def examine(settings: Settings, limits: Limits | None = None) -> list[Finding]:
     """Look at both servers and check everything that could be seen; worst first."""
     seen = looks.look(settings)
-    return worst_first([*seen.trouble, *_checked(seen, settings, limits or Limits())])
+    return worst_first(
+        [*seen.trouble, *_checked(seen, settings, limits or Limits(clock_offset=settings.worker.clock_skew))]
+    )
 
 
 def _checked(seen: Looks, settings: Settings, limits: Limits) -> Iterator[Finding]:
@@ -33,6 +35,7 @@ def _checked(seen: Looks, settings: Settings, limits: Limits) -> Iterator[Findin
         yield from process_checks.coordinators(ledger, services, limits)
         yield from process_checks.outbox(ledger, limits)
         yield from process_checks.waiting(ledger)
+        yield from process_checks.probes(ledger, settings.coordinator.probe_timeout)
         yield from process_checks.reviews(ledger)
         yield from process_checks.quarantine(ledger, seen.broker)
         if seen.clock is not None:

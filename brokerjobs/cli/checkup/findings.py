@@ -37,7 +37,7 @@ class Limits:
     """From when on something is worth a warning."""
 
     clock_offset: timedelta = timedelta(seconds=1)
-    """Decides nothing, but makes times in records hard to compare."""
+    """Decides nothing, but makes times in records hard to compare.  The doctor takes `worker.clock_skew`."""
     transaction: timedelta = timedelta(minutes=5)
     """Whoever holds a snapshot keeps dead rows from being removed: every look at the tables gets slower."""
     outbox: timedelta = timedelta(seconds=30)

@@ -68,6 +68,24 @@ def waiting(ledger: LedgerLook) -> Iterator[Finding]:
         yield ok("workers", f"{there}; {waits} for a delivery")
 
 
+def probes(ledger: LedgerLook, lost_after: timedelta) -> Iterator[Finding]:
+    """Probes that are under way, and those that should have come back: their queues stand still, or lost them."""
+    for one in ledger.probes:
+        age = timedelta(seconds=round(one.oldest_seconds))
+        if age >= lost_after:
+            out = counted(one.count, "probe has", "probes have")
+            message = f"{out} not come back through {one.route}, the oldest for {show_duration(age)}"
+            yield warn(
+                "probes", message, "is a worker of it stopped? The queue's messages and consumers say what stands"
+            )
+    under_way = [one for one in ledger.probes if one.oldest_seconds < lost_after.total_seconds()]
+    if len(under_way) == len(ledger.probes):
+        oldest = max((one.oldest_seconds for one in under_way), default=0.0)
+        since = f", the oldest for {show_duration(timedelta(seconds=round(oldest)))}" if under_way else ""
+        count = sum(one.count for one in under_way)
+        yield ok("probes", f"{counted(count, 'probe is', 'probes are')} under way{since}; none is lost")
+
+
 def reviews(ledger: LedgerLook) -> Iterator[Finding]:
     """Jobs whose outcome is unknown: nothing happens to them by itself."""
     if ledger.reviews:

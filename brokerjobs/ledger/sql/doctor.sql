@@ -44,6 +44,10 @@ begin
     'waiting', (select coalesce(jsonb_object_agg(w.route, w.jobs), '{}') from (
         select j.route, count(*) as jobs from (select s.job_id from job_state s where s.state = 'queued' and s.waiting = 'delivery'
           order by s.job_id limit 10000) x join job j on j.id = x.job_id group by j.route) w),
+    'probes', (select coalesce(jsonb_object_agg(p.route, jsonb_build_object('out', p.out, 'oldest_seconds', p.oldest)), '{}') from (
+        select x.route, count(*) as out, date_part('epoch', t - min(x.made_at)) as oldest from (
+          select y.route, y.made_at from probe y where y.returned_at is null order by y.route, y.made_at limit 10000) x
+          group by x.route order by oldest desc limit 1000) p),
     'reviews', (select count(*) from (select from review v where v.closed_at is null limit 10000) x),
     'sessions', (select jsonb_build_object('hidden', count(*) filter (where a.query = '<insufficient privilege>'),
         'oldest', (select jsonb_build_object('seconds', date_part('epoch', clock_timestamp() - o.xact_start), 'pid', o.pid,
