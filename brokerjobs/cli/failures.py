@@ -158,6 +158,14 @@ _KINDS: Final = {
     "brokerjobs dead replay": "operator",
     "brokerjobs dead discard": "operator",
     "brokerjobs jobs adopt": "operator",
+    "brokerjobs types list": "reader",
+    "brokerjobs types show": "reader",
+    "brokerjobs types pause": "operator",
+    "brokerjobs types resume": "operator",
+    "brokerjobs quarantine list": "reader",
+    "brokerjobs quarantine show": "reader",
+    "brokerjobs quarantine export": "reader",
+    "brokerjobs status": "reader",
 }
 # typer exports the errors of its parser by no name but their child's.
 _PARSER_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[1]

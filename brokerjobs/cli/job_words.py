@@ -129,13 +129,21 @@ def waiting_of(job: Data, times: Times) -> str:
         case "placement":
             words = f"a qualified worker{when}{_after(detail)}"
         case other:
-            words = " ".join([f"{other}{when}", *details(detail, times)])
+            words = (
+                _paused(detail, times) if other == "pause" else " ".join([f"{other}{when}", *details(detail, times)])
+            )
     return words + _past_deadline(job)
 
 
 def _past_deadline(job: Data) -> str:
     """A coordinator ends such a job within a second: that it still stands so says that none runs."""
     return "; past its deadline, not yet recorded" if job.get("past_deadline") else ""
+
+
+def _paused(detail: Data, times: Times) -> str:
+    since = f" at {times.show(detail['since'])}" if detail.get("since") else ""
+    who = f"{detail.get('by', 'somebody')} paused it{since}: {detail.get('reason', 'no reason recorded')}"
+    return f"its type to be resumed; {who}"
 
 
 def _after(detail: Data) -> str:

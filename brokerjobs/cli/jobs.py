@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from brokerjobs.cli import adoption, moments, options, output
-from brokerjobs.cli.failures import UsageError
-from brokerjobs.errors import JobNotFound, RefusedMove
+from brokerjobs.cli import adoption, cancellation, moments, options, output
+from brokerjobs.errors import JobNotFound
 from brokerjobs.rules.states import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from uuid import UUID
 
     from brokerjobs.ledger.database import LedgerConnection
     from brokerjobs.ledger.inquiries import Filter, Listed
@@ -28,14 +26,6 @@ app = typer.Typer(
 )
 
 _HEADERS = ("ID", "TYPE", "STATE", "AGE", "ATTEMPTS", "KEY", "SUBMITTED BY")
-# What a recorded cancel means for a job in this state.
-_ASKED = {
-    "running": "running: the cancel is recorded, and obeyed when its attempt ends",
-    "review": (
-        "in review: the cancel is recorded, a late success of its attempt is no longer accepted, and a retry would end "
-        "it as cancelled (brokerjobs review list)"
-    ),
-}
 _NARROW = 110  # columns of a terminal below which only the first four are shown
 _PAGE = 1_000  # as many as one statement of the ledger answers
 _ListFormat: TypeAlias = Annotated[
@@ -106,46 +96,8 @@ def show(
     job_page.show(json.loads(found.record), found.read_at, output.console(), whole=whole)
 
 
-@app.command("cancel", short_help="Cancel a job.")
-def cancel(
-    job_id: options.JobId,
-    *,
-    reason: Annotated[str, typer.Option("--reason", show_default=False, help="Why, for the record.")],
-    by: options.By = None,
-    database_url: options.DatabaseUrl = None,
-    output_format: options.OutputFormat = output.Format.TEXT,
-) -> None:
-    """Cancel a job: at once if it is queued; a running one or one in review when its attempt or review ends."""
-    from brokerjobs.ledger import inquiries  # noqa: PLC0415  # slow: the driver
-
-    wanted = options.job_id_of(job_id)
-    if not reason.strip():
-        message = "--reason is empty; it is kept with the job and says why it was cancelled"
-        raise UsageError(message, hint="brokerjobs jobs cancel --help")
-    ledger = _ledger(database_url)
-    try:
-        [answer] = ledger.fetch(inquiries.cancel(wanted, options.who(by), reason))
-    finally:
-        ledger.close()
-    match answer.verdict:
-        case "unknown_job":
-            raise JobNotFound(job_id=wanted)
-        case "refused":
-            raise RefusedMove(job_id=wanted, state=answer.state or "finished")
-        case verdict:
-            _say_cancelled(wanted, verdict, answer.state, output_format)
-
-
+app.command("cancel", short_help="Cancel a job, or all queued jobs of a type.")(cancellation.cancel)
 app.command("adopt", short_help="Take the success that came after a job had failed.")(adoption.adopt)
-
-
-def _say_cancelled(job_id: UUID, verdict: str, state: str | None, output_format: output.Format) -> None:
-    if output_format is output.Format.JSON:
-        output.put_json({"schema": "brokerjobs.cancel/1", "id": str(job_id), "verdict": verdict, "state": state})
-    elif verdict == "cancelled":
-        output.put(f"job {job_id} is cancelled")
-    else:
-        output.put(f"job {job_id} is {_ASKED.get(state or '', _ASKED['running'])}")
 
 
 def _ledger(database_url: str | None) -> LedgerConnection:

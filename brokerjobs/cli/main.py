@@ -28,12 +28,15 @@ _COMMANDS: Final = {
     "jobs": "List jobs, show what became of one, cancel one, adopt a late success.",
     "review": "List and decide jobs whose outcome is unknown.",
     "dead": "List failed jobs in groups, let them run again, or discard them.",
+    "types": "List job types, pause one, resume it.",
+    "quarantine": "List and export messages that were not ours to run.",
+    "status": "Say in ten lines what is wrong, the worst first.",
     "doctor": "Say what is wrong with ledger, broker and processes.",
     "demo": "Watch jobs survive workers that are killed and paused.",
     "version": "Say which brokerjobs this is.",
 }
 
-_NOUNS: Final = (["jobs"], ["review"], ["dead"])  # commands that have commands
+_NOUNS: Final = (["jobs"], ["review"], ["dead"], ["types"], ["quarantine"])  # commands that have commands
 
 
 class OnDemand(MutableMapping[str, Any]):

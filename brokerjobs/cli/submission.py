@@ -124,6 +124,15 @@ def submit(ledger: LedgerConnection, order: Order) -> Made:
     return Made(job_id, existing)
 
 
+def pause_of(ledger: LedgerConnection, job_id: UUID) -> dict[str, Any] | None:
+    """Who paused the type of a job that waits for that, and why; None if it does not, or nobody can say just now."""
+    try:
+        standings = ledger.fetch(inquiries.status([job_id]))
+    except LedgerUnavailable:
+        return None
+    return next((one.wait_detail for one in standings if one.waiting == "pause"), None)
+
+
 def _answered(ledger: LedgerConnection, batch: inquiries.SubmitBatch) -> inquiries.Submitted:
     for left in reversed(range(_TRIES)):
         try:

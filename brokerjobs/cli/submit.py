@@ -96,6 +96,8 @@ def _carry_out(ledger: LedgerConnection, order: Order, limit: timedelta | None, 
     made = submission.submit(ledger, order)
     if not as_json:
         _say(order, made, limit)
+    if paused := submission.pause_of(ledger, made.job_id):
+        output.say(f"{paused['by']} has paused its type ({paused['reason']}): it waits until that is resumed")
     outcome: Outcome | None = None
     try:
         if limit is not None:

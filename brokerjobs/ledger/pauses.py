@@ -25,7 +25,7 @@ def pause_type(namespace: str, name: str, request: Request) -> Query[Answer]:
     """Pauses a job type: its jobs are accepted, and none is begun."""
     return Query(
         "select brokerjobs.pause_type(%s, %s, %s, %s, %s)",
-        [request.id, namespace, name, request.by, request.reason],
+        [request.id, namespace, name, *request.params()],
         Answer,
     )
 
@@ -34,7 +34,7 @@ def resume_type(namespace: str, name: str, request: Request) -> Query[Answer]:
     """Ends the pause of a job type; `unpark` rings the jobs that were parked."""
     return Query(
         "select brokerjobs.resume_type(%s, %s, %s, %s, %s)",
-        [request.id, namespace, name, request.by, request.reason or None],
+        [request.id, namespace, name, *request.params()],
         Answer,
     )
 

@@ -109,5 +109,7 @@ begin
         'parked', (select count(*) from (select from parked k where k.namespace = p.namespace and k.type = p.type limit 10000) x))
         order by p.paused_at), '[]') from pause p where p.resumed_at is null and (p_namespace is null or p.namespace = p_namespace)),
     'outbox', (select jsonb_build_object('messages', count(*), 'oldest_seconds', date_part('epoch', t - min(x.made_at)))
-      from (select o.made_at from outbox o where o.hold_until <= t order by o.xid limit 10000) x));
+      from (select o.made_at from outbox o where o.hold_until <= t
+          and (p_namespace is null or exists (select from job j where j.id = o.job_id and j.namespace = p_namespace))
+        order by o.xid limit 10000) x));
 end $$;

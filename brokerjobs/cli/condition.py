@@ -1,0 +1,302 @@
+"""What the ledger's overview means: at most ten lines, the worst first, each with the next command.
+
+In this order: what stops everything first, then what loses time or waits for a person, last
+what is only worth knowing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from brokerjobs.cli.checkup.findings import Level, several
+from brokerjobs.cli.moments import rough
+from brokerjobs.rules.durations import show_duration
+from brokerjobs.rules.texts import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    Data = Mapping[str, Any]
+
+MOST_LINES: Final = 10
+WAITS_TOO_LONG: Final = timedelta(minutes=5)
+"""From when on a job that waits for a delivery is told of: a job is usually claimed in milliseconds."""
+_COUNTED: Final = 10_000  # as far as the ledger counts
+_QUICK: Final = frozenset({"relay", "reaper", "scheduler"})  # led for seconds at a time: one that is not stands still
+_GRACE_SECONDS: Final = 15.0  # within that time another coordinator takes over
+_BEHIND_SECONDS: Final = 30.0  # ten times what a relay takes for a backlog of thousands
+_UNTAKEN_SECONDS: Final = 60.0  # the reaper spares attempts for a lease after an outage
+_COORDINATOR: Final = "brokerjobs coordinator"
+_DOCTOR: Final = "brokerjobs doctor"
+_WORKER: Final = "brokerjobs worker MODULE:APP"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line: what it is about, how bad it is, what is seen, and the next command."""
+
+    about: str
+    level: Level
+    message: str
+    next: str
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What runs and waits in a sentence, and what is not as it should be, the worst first."""
+
+    summary: str
+    lines: list[Line]
+
+    @property
+    def well(self) -> bool:
+        """Whether nothing is wrong; what is only worth knowing (level OK) is not wrong."""
+        return all(line.level is Level.OK for line in self.lines)
+
+
+def condition_of(overview: Data) -> Condition:
+    """Judge an overview of the ledger."""
+    lines = [line for judge in _JUDGES for line in judge(overview)]
+    lines.sort(key=lambda line: line.level)  # stable: within a level they stay in the order of the judges
+    workers = overview["workers"]
+    there = f"{counted(workers['online'], 'worker', 'workers')} alive"
+    running = f"{_many(overview['running']['jobs'])} running, {_many(overview['queued'])} waiting; {there}"
+    if len(lines) > MOST_LINES - 1:
+        kept, left = lines[: MOST_LINES - 2], lines[MOST_LINES - 2 :]
+        about = several([line.about for line in left])
+        lines = [*kept, Line("more", left[0].level, f"also: {about}", "brokerjobs status -o json")]
+    return Condition(running, lines)
+
+
+def _coordinators(overview: Data) -> Iterator[Line]:
+    services = {one["name"]: one for one in overview["services"]}
+    silent = {
+        name: -services[name]["seconds_left"] if name in services else None
+        for name in sorted(_QUICK | services.keys())
+        if name not in services or services[name]["seconds_left"] < -_GRACE_SECONDS
+    }
+    if silent.keys() >= _QUICK:
+        ages = [age for name, age in silent.items() if name in _QUICK and age is not None]
+        since = f" for {_age(min(ages))}" if ages else ""
+        yield Line(
+            "coordinator",
+            Level.FAIL,
+            f"no coordinator is alive{since}: nothing is rung, retried, expired or ended",
+            _COORDINATOR,
+        )
+    elif silent:
+        yield Line(
+            "coordinator",
+            Level.FAIL if silent.keys() & _QUICK else Level.WARN,
+            f"services without a tick: {several(list(silent))}",
+            _DOCTOR,
+        )
+
+
+def _outbox(overview: Data) -> Iterator[Line]:
+    waiting = overview["outbox"]
+    if waiting["messages"] and waiting["oldest_seconds"] > _BEHIND_SECONDS:
+        yield Line(
+            "outbox",
+            Level.FAIL,
+            f"{_many(waiting['messages'])} messages wait to be published, the oldest for "
+            f"{_age(waiting['oldest_seconds'])}",
+            _DOCTOR,
+        )
+
+
+def _deadlines(overview: Data) -> Iterator[Line]:
+    past = overview["past_deadline"]
+    if past["jobs"]:
+        yield Line(
+            "deadlines",
+            Level.FAIL,
+            f"{_jobs(past['jobs'], 'is', 'are')} past the deadline, not yet recorded, by up to "
+            f"{_age(past['oldest_seconds'])}",
+            f"brokerjobs jobs show {past['example']}",
+        )
+
+
+def _leases(overview: Data) -> Iterator[Line]:
+    running = overview["running"]
+    if running["expired"] and running["oldest_expired_seconds"] > _UNTAKEN_SECONDS:
+        yield Line(
+            "leases",
+            Level.FAIL,
+            f"{_many(running['expired'])} expired {_be(running['expired'], 'lease')} not yet taken, the oldest ended "
+            f"{_age(running['oldest_expired_seconds'])} ago",
+            f"brokerjobs jobs show {running['example']}",
+        )
+
+
+def _waiting(overview: Data) -> Iterator[Line]:
+    routes: Sequence[Data] = overview["waiting"]
+    if not routes:
+        return
+    judged = sorted((_why(route) for route in routes), key=lambda one: one[0])
+    (level, why, next_), route = judged[0], min(routes, key=lambda one: _why(one)[0])
+    others = f" (and {counted(len(routes) - 1, 'other route', 'other routes')})" if len(routes) > 1 else ""
+    yield Line(
+        "waiting",
+        level,
+        f"{_jobs(route['jobs'], 'waits', 'wait')} for a delivery on {route['route']}, up to "
+        f"{_age(route['oldest_seconds'])} already: {why}{others}",
+        next_,
+    )
+
+
+def _why(route: Data) -> tuple[Level, str, str]:
+    """Why jobs of a route wait so long, and what to do."""
+    trouble = route["trouble"]
+    if trouble:
+        return Level.FAIL, f"its queue cannot be declared ({trouble['argument']} differs)", _DOCTOR
+    if route["declared"] is False:
+        return Level.FAIL, "its queue is not declared yet", _DOCTOR
+    if not route["workers"]:
+        return Level.FAIL, "no live worker serves it", _WORKER
+    if not route["consuming"]:
+        return (
+            Level.FAIL,
+            f"{counted(route['workers'], 'worker serves', 'workers serve')} it and none consumes it",
+            _DOCTOR,
+        )
+    if route["never_rung"] == route["jobs"]:
+        return Level.FAIL, "the broker has confirmed no doorbell of theirs", _DOCTOR
+    busy = counted(route["consuming"], "worker is", "workers are")
+    return Level.WARN, f"its {busy} behind", f"brokerjobs jobs show {route['example']}"
+
+
+def _reviews(overview: Data) -> Iterator[Line]:
+    reviews = overview["reviews"]
+    if reviews["open"]:
+        yield Line(
+            "reviews",
+            Level.WARN,
+            f"{_many(reviews['open'])} {_be(reviews['open'], 'review')} open, "
+            f"the oldest for {_age(reviews['oldest_seconds'])}",
+            "brokerjobs review list",
+        )
+
+
+def _dead(overview: Data) -> Iterator[Line]:
+    dead = overview["dead"]
+    if dead["jobs"]:
+        largest = dead["largest"]
+        what = f"{largest['error_type']}: {largest['message']}" if largest["error_type"] else largest["message"]
+        yield Line(
+            "dead",
+            Level.WARN,
+            f"{_jobs(dead['jobs'], 'has', 'have')} failed in the last day; most of them, {largest['jobs']}, "
+            f"of {largest['type']}: {what[:80]}",
+            f"brokerjobs dead show {largest['group_id']}",
+        )
+
+
+def _storms(overview: Data) -> Iterator[Line]:
+    storms: Sequence[Data] = overview["storms"]
+    if storms:
+        worst = storms[0]
+        others = f" (and {len(storms) - 1} more)" if len(storms) > 1 else ""
+        yield Line(
+            "retries",
+            Level.WARN,
+            f"{worst['route']} is in a storm of retries, {worst['retries']} to {worst['first_attempts']} first "
+            f"attempts in five minutes: delays are stretched {worst['stretch']:.1f} times{others}",
+            "brokerjobs jobs list --state queued",
+        )
+
+
+def _workers(overview: Data) -> Iterator[Line]:
+    workers = overview["workers"]
+    if workers["gone"]:
+        yield Line(
+            "workers",
+            Level.WARN,
+            f"{counted(workers['gone'], 'process is', 'processes are')} gone without a word, the last one "
+            f"{_age(workers['gone_seconds'])} ago: {several(workers['gone_names'])}",
+            _DOCTOR,
+        )
+    if workers["leaked"]:
+        places = counted(int(workers["leaked"]), "place is", "places are")
+        yield Line(
+            "leaks",
+            Level.WARN,
+            f"{places} held by handlers that cannot be stopped, on {several(workers['leaked_names'])}",
+            _DOCTOR,
+        )
+
+
+def _quarantine(overview: Data) -> Iterator[Line]:
+    gone = overview["quarantined"]
+    if gone["messages"]:
+        yield Line(
+            "quarantine",
+            Level.WARN,
+            f"{_many(gone['messages'])} {'message' if gone['messages'] == 1 else 'messages'} went to quarantine in the "
+            f"last day, the last one {_age(gone['last_seconds'])} ago; most often: {gone['reason']}",
+            "brokerjobs quarantine list",
+        )
+
+
+def _paused(overview: Data) -> Iterator[Line]:
+    paused: Sequence[Data] = overview["paused"]
+    if not paused:
+        return
+    first = paused[0]
+    name = f"{first['namespace']}/{first['type']}"
+    others = f" (and {counted(len(paused) - 1, 'other type', 'other types')})" if len(paused) > 1 else ""
+    yield Line(
+        "paused",
+        Level.OK,
+        f"{name} is paused for {_age(first['seconds'])} by {first['by']}: {first['reason'][:80]}; "
+        f"{_many(first['parked'])} parked{others}",
+        f"brokerjobs types resume {name}" if len(paused) == 1 else "brokerjobs types list",
+    )
+
+
+def _draining(overview: Data) -> Iterator[Line]:
+    workers = overview["workers"]
+    if workers["draining"]:
+        yield Line(
+            "draining",
+            Level.OK,
+            f"{counted(workers['draining'], 'worker is', 'workers are')} draining: "
+            f"{several(workers['draining_names'])}",
+            _DOCTOR,
+        )
+
+
+# The order of what is equally bad.
+_JUDGES: Final = (
+    _coordinators,
+    _outbox,
+    _deadlines,
+    _leases,
+    _waiting,
+    _reviews,
+    _dead,
+    _storms,
+    _workers,
+    _quarantine,
+    _paused,
+    _draining,
+)
+
+
+def _age(seconds: float) -> str:
+    span = timedelta(seconds=max(1, round(seconds)))
+    return show_duration(span) if seconds < 60 else rough(span)
+
+
+def _many(count: int) -> str:
+    return f"{count} or more" if count >= _COUNTED else str(count)
+
+
+def _jobs(count: int, one: str, more: str) -> str:
+    return f"{_many(count)} {'job' if count == 1 else 'jobs'} {one if count == 1 else more}"
+
+
+def _be(count: int, noun: str) -> str:
+    return f"{noun} is" if count == 1 else f"{noun}s are"
