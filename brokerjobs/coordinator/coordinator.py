@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from brokerjobs.coordinator import partitions, reaper, reconcile, relay, retention, routes, scheduler
+from brokerjobs.coordinator import partitions, reaper, reconcile, relay, retention, retry_budget, routes, scheduler
 from brokerjobs.coordinator.service import Candidate, Owner, Periods
 from brokerjobs.errors import BrokerUnavailable, LedgerUnavailable, PermissionDenied, TopologyMismatch
 from brokerjobs.ledger import ticks
@@ -141,6 +141,9 @@ def _services(
         partitions.Partitions(ledger, candidacy(partitions.NAME, periods.partitions + periods.service_lease), periods),
         reconcile.Reconcile(
             ledger, candidacy(reconcile.NAME, periods.reconcile + periods.service_lease), publisher, periods
+        ),
+        retry_budget.RetryBudget(
+            ledger, candidacy(retry_budget.NAME, retry_budget.delay_of(periods) + periods.service_lease), periods
         ),
     ]
     if periods.horizons is not None:

@@ -1,4 +1,4 @@
-"""Ends the waiting of jobs that are due: rung again, or ended by their deadline or their last lost attempt."""
+"""Ends the waiting of jobs that are due, rung again or ended as lost, and jobs whose deadline has passed."""
 
 from __future__ import annotations
 
@@ -27,9 +27,12 @@ class Scheduler:
         self._periods = periods
 
     async def run_once(self) -> timedelta:
-        """End the waiting of one batch; a full one is followed at once."""
+        """End the waiting of one batch, and what is past its deadline; a full one is followed at once.
+
+        It looks twice a tick, so that a deadline is kept within a whole one.
+        """
         rows = await self._ledger.fetch(ticks.schedule(self._candidacy, self._periods.batch))
         if not rows[0].leading:
             return LED_ELSEWHERE
         ended = sum(row.job_id is not None for row in rows)
-        return timedelta(0) if ended >= self._periods.batch else self._periods.tick
+        return timedelta(0) if ended >= self._periods.batch else self._periods.tick / 2

@@ -65,12 +65,27 @@ async def test_scheduler__ends_a_job_whose_deadline_passed(staged: Stage) -> Non
     assert await staged.value("select count(*) from brokerjobs.outbox where kind = 'dead'") == 1
 
 
+async def test_scheduler__ends_a_running_job_at_its_deadline(staged: Stage) -> None:
+    (job,) = await staged.submit(deadline=datetime.now(UTC) + timedelta(hours=1))
+    await staged.claim(job)
+    await staged.sql("update brokerjobs.job_state set deadline = clock_timestamp()")
+
+    await scheduler(staged).run_once()
+
+    status = await staged.status(job)
+    assert (status.state, status.failure_class) == ("failed", "deadline")
+
+
+async def test_scheduler__looks_twice_a_tick_so_that_a_deadline_is_kept_within_one(staged: Stage) -> None:
+    assert await scheduler(staged).run_once() == PERIODS.tick / 2
+
+
 async def test_scheduler__follows_a_full_batch_at_once(staged: Stage) -> None:
     await staged.submit(3, not_before=datetime.now(UTC) + timedelta(hours=1))
     await let_waits_end(staged)
     service = scheduler(staged, batch=2)
 
-    assert [await service.run_once() for _ in range(2)] == [NOW, PERIODS.tick]
+    assert [await service.run_once() for _ in range(2)] == [NOW, PERIODS.tick / 2]
     assert await staged.outbox() == 3
 
 
