@@ -1,4 +1,4 @@
-"""What the payload of a job in a process may ask for: the steps of `scripted`, for handlers that may be killed."""
+"""What the payload of a sync job may ask for, in a process or a thread: the steps of `scripted`, without await."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ctypes
 import os
 import resource
 import signal
+import socket
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,7 +33,7 @@ def follow(script: list[str], ctx: ProcessJobContext) -> str:
 
 
 def line(name: str, ctx: ProcessJobContext) -> None:
-    """An effect that nothing fences, with the process that had it."""
+    """An effect that nothing fences."""
     with (MARKS / name).open("a") as file:
         file.write(f"{ctx.attempt.number}\n")
 
@@ -65,6 +66,13 @@ def look(name: str, ctx: ProcessJobContext) -> None:
                 file.write(f"{error.reason}\n")
             raise
         time.sleep(0.01)
+
+
+def receive(name: str, _: ProcessJobContext) -> None:
+    """Blocks in the system, where nothing but a signal that kills reaches it, until the test sends something."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
+        line.bind(str(MARKS / name))
+        line.recv(1)
 
 
 def hold(seconds: str, _: ProcessJobContext) -> None:
@@ -115,6 +123,7 @@ STEPS: Final = {
     "touch": touch,
     "wait": wait,
     "look": look,
+    "receive": receive,
     "hold": hold,
     "kill": kill,
     "crash": crash,

@@ -72,6 +72,7 @@ class Stage:
     marks: Path
     repeatable: JobType[list[str], str]
     once: JobType[list[str], str]
+    threaded: JobType[list[str], str]
     pooled: JobType[list[str], str]
     pooled_once: JobType[list[str], str]
 
@@ -162,4 +163,4 @@ async def stage(
         await connection.execute("create table effects (job_id uuid, fencing_number bigint)")
         await connection.execute("grant insert, select on effects to public")
     async with flow(app, database, broker_url, queue_type=queue_type) as made:
-        yield Stage(made, folder, types["repeatable"], types["once"], types["pooled"], types["pooled.once"])
+        yield Stage(made, folder, *(types[n] for n in ("repeatable", "once", "threaded", "pooled", "pooled.once")))

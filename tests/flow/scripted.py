@@ -11,6 +11,7 @@ import asyncio
 import ctypes
 import logging
 import os
+import resource
 import signal
 import sys
 import time
@@ -28,7 +29,7 @@ from brokerjobs.worker.settlement import Settlement
 from tests.flow import pooled
 
 if TYPE_CHECKING:
-    from brokerjobs.context import JobContext, ProcessJobContext
+    from brokerjobs.context import JobContext, ProcessJobContext, SyncJobContext
 
 MARKS = Path(os.environ.get("BROKERJOBS_TEST_MARKS", "."))
 QUICK = RetryPolicy(attempts=3, first_delay=timedelta(milliseconds=10), max_delay=timedelta(milliseconds=50))
@@ -107,6 +108,17 @@ async def crash(_: str, __: JobContext) -> None:
     ctypes.string_at(0)
 
 
+async def devour(_: str, __: JobContext) -> None:
+    """Asks for more memory than `ulimit -v` grants."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()  # noqa: ASYNC240
+    resource.setrlimit(resource.RLIMIT_AS, (used + 2**26, before[1]))
+    try:
+        bytearray(2**30)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
 async def hold(seconds: str, _: JobContext) -> None:
     """Holds the interpreter's lock (GIL), as one long regular expression does: a PyDLL call does not release it."""
     ctypes.PyDLL(None).usleep(int(float(seconds) * 1e6))
@@ -170,6 +182,7 @@ STEPS: Final = {
     "fenced_stubbornly": fenced_stubbornly,
     "kill": kill,
     "crash": crash,
+    "devour": devour,
     "hold": hold,
     "raise": fail,
     "snooze": snooze,
@@ -186,6 +199,18 @@ async def repeatable(payload: list[str], ctx: JobContext) -> str:
 async def once(payload: list[str], ctx: JobContext) -> str:
     """A job that may not."""
     return await follow(payload, ctx)
+
+
+@app.job(
+    "threaded",
+    repeatable=True,
+    lease=timedelta(seconds=1),
+    time_limit=timedelta(seconds=2),
+    retry=RetryPolicy(attempts=1),
+)
+def in_thread(payload: list[str], ctx: SyncJobContext) -> str:
+    """A job in a thread."""
+    return pooled.follow(payload, ctx)
 
 
 @app.job("pooled", repeatable=True, lease=timedelta(seconds=1), retry=QUICK, pool="process")

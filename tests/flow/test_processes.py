@@ -36,7 +36,7 @@ def pid_of(on: Stage, name: str) -> int:
 
 def lives(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return " Z " not in Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return False
 

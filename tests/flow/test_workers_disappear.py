@@ -180,13 +180,16 @@ async def test_stopped_inside_its_fenced_transaction__stalls_nobody_and_writes_n
 
 
 @pytest.mark.parametrize("queue_type", ["quorum", "classic"])
-async def test_case_11__a_job_that_kills_its_process_runs_out(at: Place, queue_type: QueueType) -> None:
+@pytest.mark.parametrize(("deed", "ended_by"), [("kill", signal.SIGKILL), ("crash", signal.SIGSEGV)])
+async def test_case_11__a_job_that_kills_its_process_runs_out(
+    at: Place, queue_type: QueueType, deed: str, ended_by: signal.Signals
+) -> None:
     async with stage(*at, queue_type=queue_type) as on:
-        poison = await on.made.submit(on.repeatable, ["line:ran", "kill"])
+        poison = await on.made.submit(on.repeatable, ["line:ran", deed])
         async with coordinating(on.made):
             for life in range(3):
                 with on.worker(f"worker-{life}") as dying:
-                    await dying.ended()
+                    assert await dying.ended() == -ended_by
             good = await on.made.submit(on.repeatable, ["line:good"])
             with on.worker("worker-last"):
                 await on.made.reached(good.id, "succeeded", 20)
@@ -195,3 +198,17 @@ async def test_case_11__a_job_that_kills_its_process_runs_out(at: Place, queue_t
     assert record["failure"]["class"] == "exhausted"
     assert states(record) == ["timed_out"] * 3
     assert record["charged"] == 3
+
+
+@pytest.mark.parametrize("queue_type", ["quorum", "classic"])
+async def test_case_11__a_job_that_wants_more_memory_than_there_is_runs_out(at: Place, queue_type: QueueType) -> None:
+    async with stage(*at, queue_type=queue_type) as on, coordinating(on.made):
+        poison = await on.made.submit(on.repeatable, ["line:ran", "devour"])
+        with on.worker() as worker:
+            record = await on.made.reached(poison.id, "failed", 20)
+            good = await on.made.submit(on.repeatable, ["line:good"])
+            await on.made.reached(good.id, "succeeded", 20)
+            assert worker.popen.poll() is None
+    assert on.lines("ran") == ["1", "2", "3"]
+    assert record["failure"]["class"] == "exhausted"
+    assert [attempt["failure"]["type"] for attempt in record["attempts"]] == ["MemoryError"] * 3
