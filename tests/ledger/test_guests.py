@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -326,6 +327,59 @@ def test_guests__that_stop_in_their_transaction_free_the_row(
     with pytest.raises((errors.IdleInTransactionSessionTimeout, psycopg.OperationalError)):
         guest.sql("commit")
     assert ledger.rows.state(holding.job_id).state == "running"
+
+
+LIMIT = 262_144
+UNFIT = {
+    "deep": ("[" * 65 + "]" * 65, "it is nested deeper than 64 levels"),
+    "digits": ('{"n": ' + "9" * 4301 + "}", "the integer at n has more than 4300 digits"),
+    "large": ('"' + "x" * (LIMIT - 1) + '"', f"it is {LIMIT + 1} bytes of JSON, 1 over the limit of {LIMIT}"),
+    "large without spaces": ("[" + "1," * (LIMIT // 2) + "1]", f"it is {LIMIT + 3} bytes of JSON, 3 over the limit"),
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_complete_v1__refuses_a_result_that_nobody_takes_and_nothing_is_written(
+    ledger: Ledger, guest: Caller, name: str
+) -> None:
+    """From plain SQL: in Python the type's model has seen to it before."""
+    text, words = UNFIT[name]
+    holding = ledger.worker.take(ledger.submit())
+    guest.begin()
+    guest.sql("insert into payment values (%s)", holding.job_id)
+
+    with pytest.raises(errors.InvalidParameterValue, match=re.escape(words)):
+        _complete(guest, holding, text)
+    guest.sql("commit")
+
+    assert _payments(ledger, holding) == 0
+    assert ledger.worker.complete(holding).verdict == "accepted"  # it held no lock, and may still report
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 64 + "]" * 64,
+        '"' + "x" * (LIMIT - 2) + '"',
+        "[" + "1," * (LIMIT // 2 - 2) + "1]",
+        "[" + "1e+300," * 30_000 + "1]",
+        '{"' + "a " * 100_000 + '":"' + "0" * 60_000 + '"}',
+        "null",
+    ],
+    ids=["deep", "large", "spaces", "exponents", "texts", "null"],
+)
+def test_complete_v1__takes_what_is_just_within_bounds(ledger: Ledger, guest: Caller, text: str) -> None:
+    """Sizes are of what was sent: jsonb writes spaces, and zeros for exponents."""
+    holding = ledger.worker.take(ledger.submit())
+
+    _complete(guest, holding, text)
+
+    assert ledger.rows.state(holding.job_id).state == "succeeded"
+
+
+def _complete(guest: Caller, holding: Holding, text: str) -> None:
+    place = (holding.job_id, holding.attempt_id, holding.fencing_number)
+    guest.sql("select brokerjobs.complete_v1(%s, %s, %s, %s::jsonb)", *place, text)
 
 
 def test_complete_v1__answers_a_cancel_in_flight_after_it(ledger: Ledger, guest: Caller) -> None:

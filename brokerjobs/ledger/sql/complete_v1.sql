@@ -1,15 +1,24 @@
 -- Public: call it last in your own transaction. Your writes and the accepted result commit together; raises BJ001, BJ002
--- or BJ003 otherwise. Answers whether the result was late. Never call it again after a COMMIT without an answer: ask.
+-- or BJ003 otherwise, and 22023 for a result over its limit or that no worker could read. Answers whether the result was
+-- late. Never call it again after a COMMIT without an answer: ask.
 create or replace function complete_v1(
   p_job uuid, p_attempt uuid, p_fencing_number bigint, p_result jsonb, p_observed_at timestamptz default null)
 returns boolean
 language plpgsql volatile security definer set search_path = brokerjobs, pg_temp set jit = off set enable_seqscan = off set lock_timeout = '2s' as $$
 declare
-  s job_state := hold_place_or_raise(p_job, p_attempt, p_fencing_number, false);
-  t timestamptz := clock();
-  v_refusal text := refusal_of(s, t);
-  v_late boolean := s.state <> 'running' or s.lease_until <= t;
+  v_problem text := result_problem(p_job, p_result);
+  s job_state;
+  t timestamptz;
+  v_refusal text;
+  v_late boolean;
 begin
+  if v_problem is not null then
+    raise exception 'the result of job % cannot be accepted: %', p_job, v_problem using errcode = 'invalid_parameter_value';
+  end if;
+  s := hold_place_or_raise(p_job, p_attempt, p_fencing_number, false);
+  t := clock();
+  v_refusal := refusal_of(s, t);
+  v_late := s.state <> 'running' or s.lease_until <= t;
   if v_refusal is not null then
     raise exception 'attempt % of job % is stale: %', p_attempt, p_job, v_refusal using errcode = 'BJ003', detail = v_refusal;
   end if;
