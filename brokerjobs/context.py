@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, Required, TypedDict, TypeVar, Unpack, overload
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Required, TypeAlias, TypedDict, TypeVar, Unpack, overload
+
+from brokerjobs.errors import DidNotHappen
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from psycopg.rows import TupleRow
 
 T = TypeVar("T")
+R_co = TypeVar("R_co", covariant=True)
 
 
 class EffectOptions(TypedDict, total=False):
@@ -248,3 +252,51 @@ class SyncJobTransaction(Protocol):
     def complete(self, result: object) -> None:
         """As `JobTransaction.complete`."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenEffect:
+    """An effect of which it is unknown whether it happened; times are the ledger's, aware, in UTC."""
+
+    name: str
+    key: str
+    """The idempotency key that its call was given."""
+    repeatable: bool
+    intended_at: datetime
+    """The first permission to do it."""
+    acts_until: datetime
+    """The end of the last call's time limit: "it did not happen" is believed only after that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewContext:
+    """Given to reconcilers: a job in review, and what is unknown of it."""
+
+    review_id: UUID
+    job_id: UUID
+    key: str | None
+    tags: Mapping[str, str]
+    submitted_by: str
+    cause: str
+    opened_at: datetime
+    asked: int
+    """The how manyth time a reconciler is asked about this review: 1, 2, 3 and so on."""
+    effects: tuple[OpenEffect, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Happened(Generic[R_co]):
+    """A reconciler found out that it happened: the job succeeds with `result`, and `reference` says what proves it."""
+
+    result: R_co
+    reference: str
+
+
+@dataclass(frozen=True, slots=True)
+class StillUnknown:
+    """A reconciler could not find out; it is asked again later."""
+
+    why: str = ""
+
+
+Finding: TypeAlias = Happened[R_co] | DidNotHappen | StillUnknown

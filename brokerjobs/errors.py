@@ -425,6 +425,9 @@ class DidNotHappen(HandlerSignal):
     Also what a reconciler answers that found this out.
     """
 
+    def __init__(self, message: str = "it did not happen") -> None:
+        super().__init__(message)
+
 
 @_says(
     "job {job_id}: whether its effect {effect!r} (key {key}) happened in an earlier attempt is unknown, and it may not "

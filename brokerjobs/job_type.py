@@ -18,7 +18,7 @@ from brokerjobs.rules.failures import checked_mapping
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from brokerjobs.context import JobContext, ProcessJobContext, SyncJobContext
+    from brokerjobs.context import Finding, JobContext, ProcessJobContext, ReviewContext, SyncJobContext
     from brokerjobs.model_json import ModelJson
     from brokerjobs.rules.failures import FailureClass, FailureMapping
     from brokerjobs.rules.terms import Terms
@@ -65,6 +65,7 @@ class JobType(Generic[P, R]):
         self._payloads: ModelJson[P] = _model_json(declaration, "payload", declaration.payload_model)
         self._results: ModelJson[R] = _model_json(declaration, "result", declaration.result_model)
         self._handler: handlers.Handler | None = None
+        self._reconciler: handlers.Handler | None = None
 
     def __repr__(self) -> str:
         return f"<JobType {self.namespace}/{self.name}>"
@@ -103,6 +104,31 @@ class JobType(Generic[P, R]):
         if handler.runs_in is handlers.RunsIn.PROCESS:
             in_processes[self.namespace, self.name] = self
         return function
+
+    @overload
+    def reconciler(
+        self, function: Callable[[P, ReviewContext], Awaitable[Finding[R]]], /
+    ) -> Callable[[P, ReviewContext], Awaitable[Finding[R]]]: ...
+    @overload
+    def reconciler(
+        self, function: Callable[[P, ReviewContext], Finding[R]], /
+    ) -> Callable[[P, ReviewContext], Finding[R]]: ...
+    def reconciler(self, function: Callable[..., Any], /) -> Callable[..., Any]:
+        """Register the reconciler, as a decorator: it asks the outside what became of a job that is in review.
+
+        Raises ConfigurationError for another shape than `(payload)` or `(payload, ctx)`, and for a second one.
+        """
+        reconciler = handlers.handler_of(function, job_type=self.name)
+        if self._reconciler is not None:
+            message = f"job type {self.name!r} has two reconcilers: {self._reconciler.name} and {reconciler.name}"
+            raise errors.ConfigurationError(message)
+        self._reconciler = reconciler
+        return function
+
+    @property
+    def reconciled_by(self) -> handlers.Handler | None:
+        """The reconciler that this process has for the type."""
+        return self._reconciler
 
     @property
     def handled_by(self) -> handlers.Handler | None:

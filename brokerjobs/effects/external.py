@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from brokerjobs.effects.wanted import Call, encoded, model_of, problems, says_no, takes_key, words
-from brokerjobs.errors import ConfigurationError, EffectUnknown, InvalidResult, StaleAttempt
+from brokerjobs.errors import BrokerjobsError, ConfigurationError, EffectUnknown, InvalidResult, StaleAttempt
 from brokerjobs.ledger.effects import Granted, Intent, Known, Outcome
 from brokerjobs.model_walk import Unfit
 from brokerjobs.rules.verdicts import IntentVerdict, OutcomeVerdict
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("brokerjobs.worker")
 
 _NEVER_CALLED: Final = "the call was never made"
+_PATIENCE_SECONDS: Final = 1.0
 
 
 class Reports(Protocol):
@@ -76,6 +77,7 @@ class Effects:
         self._standing = standing
         self._lease_seconds = lease_seconds
         self._used: set[str] = set()
+        self._withdrawing: asyncio.Task[None] | None = None
 
     async def run(self, name: str, call: Callable[..., Any], wanted: Wanted) -> Any:
         """Does an effect, or answers what it returned before; `call` may be a coroutine function."""
@@ -140,7 +142,7 @@ class Effects:
         return value
 
     def _begin(self, name: str, wanted: Wanted) -> Call:
-        limit = wanted.time_limit or timedelta(seconds=self._lease_seconds / 2)
+        limit = timedelta(seconds=self._lease_seconds / 2) if wanted.time_limit is None else wanted.time_limit
         found = tuple(problems(name, wanted, limit, self._lease_seconds))
         if name in self._used:
             found = (*found, "its name was used before in this attempt; give each effect a name of its own")
@@ -167,7 +169,10 @@ class Effects:
         try:
             granted = await asyncio.shield(asked)
         except asyncio.CancelledError:
-            asked.add_done_callback(lambda done: self._never_called(effect, done))
+            self._withdrawing = asyncio.create_task(self._withdraw(effect, asked))
+            await asyncio.wait(
+                {self._withdrawing}, timeout=_PATIENCE_SECONDS
+            )  # before the attempt's own report, if it can be
             raise
         match IntentVerdict(granted.verdict):
             case IntentVerdict.UNKNOWN:
@@ -198,14 +203,14 @@ class Effects:
         """The key, unless the lease was lost while the answer was under way."""
         return granted.key if self._standing.is_trusted() else None
 
-    def _never_called(self, effect: Call, done: asyncio.Future[Granted]) -> None:
+    async def _withdraw(self, effect: Call, asked: asyncio.Future[Granted]) -> None:
         """The handler stopped waiting for permission; if it comes, nobody makes the call."""
-        if done.cancelled() or done.exception() is not None or done.result().try_ is None:
-            return
-        if done.result().verdict in {IntentVerdict.GRANTED, IntentVerdict.LOST}:
-            self._reports.outcome(
-                self._outcome(effect, done.result(), "did_not_happen", result=None, reference=_NEVER_CALLED)
-            )
+        try:
+            granted = await asked
+            if granted.try_ is not None and granted.verdict in {IntentVerdict.GRANTED, IntentVerdict.LOST}:
+                await self._say(effect, granted, "did_not_happen", reference=_NEVER_CALLED)
+        except BrokerjobsError as error:
+            log.warning("job %s: effect %r was not asked for: %s", self._holding.job_id, effect.name, error)
 
     async def _say(
         self, effect: Call, granted: Granted, outcome: str, *, result: str | None = None, reference: str | None = None

@@ -41,6 +41,8 @@ class WorkerOptions:
     hand_back: timedelta = timedelta(minutes=5)
     """How long a delivery waits for a free slot before it is given back."""
     clock_skew: timedelta = timedelta(seconds=1)
+    reconcile: timedelta = timedelta(seconds=10)
+    """How often a worker whose types have reconcilers looks for open reviews that are due."""
     alive_file: Path | None = None
     """Touched whenever the ledger has answered a heartbeat while the event loop went on."""
 

@@ -31,6 +31,7 @@ from brokerjobs.worker.pauses import READS_PAUSES, Pauses
 from brokerjobs.worker.probes import Probes
 from brokerjobs.worker.processes import Processes
 from brokerjobs.worker.quarantine import Quarantine
+from brokerjobs.worker.reconcilers import Reconcilers
 from brokerjobs.worker.route_check import check_routes
 from brokerjobs.worker.runner import Places, Runner
 from brokerjobs.worker.running import Running
@@ -121,6 +122,7 @@ class Worker:
             self._slots,
             Answers(self._granted, self._settlement.ack, self._quarantine.put, self._pauses.met),
         )
+        self._reconcilers = Reconcilers(duty, ledger, options.reconcile)
         self._keeping = LedgerConnection(ledger)
         self._alive = AliveFile(options.alive_file)
 
@@ -162,7 +164,7 @@ class Worker:
             async with asyncio.TaskGroup() as self._group:
                 steps = (self._consumer.run, self._claims.run, self._completions.run, self._settlement.run)
                 asides = (self._quarantine.run, self._probes.run, self._pauses.run, self._hand_back.run)
-                keeping = (self._keeper.run, self._attempts.run, self._processes.run)
+                keeping = (self._keeper.run, self._attempts.run, self._processes.run, self._reconcilers.run)
                 tasks = [self._group.create_task(run()) for run in (*steps, *asides, *keeping)]
                 services = self._group.create_task(self._services.run()) if self._services else None
                 log.info(
