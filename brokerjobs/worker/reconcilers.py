@@ -121,7 +121,10 @@ def _context(review: effects.OpenReview) -> ReviewContext:
 
 
 def _effect(shown: dict[str, Any]) -> OpenEffect:
-    intents = [(datetime.fromisoformat(one["at"]), timedelta(seconds=float(one["time_limit_seconds"]))) for one in shown["intents"]]
+    intents = [
+        (datetime.fromisoformat(one["at"]), timedelta(seconds=float(one["time_limit_seconds"])))
+        for one in shown["intents"]
+    ]
     return OpenEffect(
         name=shown["name"],
         key=shown["key"],
