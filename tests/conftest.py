@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
+import signal
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -56,8 +57,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Says at once if the servers that were chosen cannot be had."""
+    """Says at once if the servers that were chosen cannot be had; lets programs be interrupted."""
     sources.check(_kind(config), _GIVEN)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As a shell's job in the background has it; programs that tests start and interrupt would have it, too.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("pgbouncer"):
         pgbouncer.require_program()
 

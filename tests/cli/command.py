@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -67,7 +68,8 @@ class Command:
 
     def __call__(self, *args: str, stdin: str | bytes | None = None, env: Mapping[str, str] | None = None) -> Done:
         """Run it in this process."""
-        result = CliRunner().invoke(app, list(args), input=stdin, env={**self.env, **(env or {})})
+        with _logging_as_before():
+            result = CliRunner().invoke(app, list(args), input=stdin, env={**self.env, **(env or {})})
         return Done(result.exit_code, result.stdout, result.stderr)
 
     def process(self, *args: str, stdin: str | bytes | None = None, env: Mapping[str, str] | None = None) -> Done:
@@ -107,6 +109,19 @@ class Command:
         """The environment of a process."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("BROKERJOBS_")}
         return {**kept, "PYTHONPATH": str(Path(__file__).parents[2]), **self.env, **(env or {})}
+
+
+@contextmanager
+def _logging_as_before() -> Generator[None]:
+    """Takes away what a command set up: its handlers write to the runner's stderr, which is closed when it has ended."""
+    root, loop = logging.getLogger(), logging.getLogger("asyncio")
+    handlers, level, loops = list(root.handlers), root.level, loop.level
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        loop.setLevel(loops)
 
 
 @dataclass(frozen=True)
