@@ -113,7 +113,7 @@ class Command:
 
 @contextmanager
 def _logging_as_before() -> Generator[None]:
-    """Takes away what a command set up: its handlers write to the runner's stderr, which is closed when it has ended."""
+    """Takes away what a command set up: handlers that write to the stderr of a runner, which is closed at its end."""
     root, loop = logging.getLogger(), logging.getLogger("asyncio")
     handlers, level, loops = list(root.handlers), root.level, loop.level
     try:
