@@ -103,6 +103,10 @@ class Child:
         finally:
             reading.cancel()
 
+    def lives(self) -> bool:
+        """Is it there? Asked of the system: its death may not have been noticed here yet."""
+        return not self.dead.done() and self._process.is_alive()
+
     def tell(self, why: Stop) -> None:
         """Lets `ctx.check()` raise in the handler that runs."""
         if self._attempt is not None:
@@ -200,11 +204,11 @@ class Processes:
     async def handle(self, attempt: Attempt) -> Ending:
         """Runs the handler of an attempt in a process."""
         one = await self._idle.get()
-        while one.dead.done():
+        while not one.lives():
             one = await self._idle.get()
         attempt.child = one
         ending = await one.run(attempt)
-        if not one.dead.done():
+        if one.lives():
             self._idle.put_nowait(one)
         return ending
 

@@ -1,0 +1,60 @@
+"""What a worker says of handlers that its processes cannot have."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from brokerjobs import App
+from brokerjobs.errors import ConfigurationError
+from brokerjobs.worker.processes import Processes
+from tests.flow import pooled
+
+if TYPE_CHECKING:
+    from brokerjobs.context import ProcessJobContext
+
+app = App("processes")
+
+
+async def asynchronous(payload: int) -> int:
+    return payload
+
+
+def sync(payload: int, ctx: ProcessJobContext) -> int:
+    return payload
+
+
+def test_handler__of_a_process_must_be_sync() -> None:
+    with pytest.raises(ConfigurationError, match=r"is for `def`; an `async def` runs on the event loop"):
+        app.job("async", repeatable=True, pool="process")(asynchronous)
+
+
+def test_handler__of_a_process_must_be_at_the_top_of_a_module() -> None:
+    def inner(payload: int) -> int:
+        return payload
+
+    with pytest.raises(ConfigurationError, match="must be defined at the top of a module"):
+        app.job("inner", repeatable=True, pool="process")(inner)
+
+
+def test_handler__must_be_asked_for_in_a_pool_that_there_is() -> None:
+    wrong: Any = "fibre"
+    with pytest.raises(ConfigurationError, match="neither 'thread' nor 'process'"):
+        app.job("fibre", repeatable=True, pool=wrong)(sync)
+
+
+async def test_processes__that_lack_a_handler_say_what_to_do() -> None:
+    kind = app.job_type("elsewhere", list[str], str, repeatable=True)
+    kind.handler(pool="process")(pooled.follow)
+
+    with pytest.RaisesGroup(pytest.RaisesExc(ConfigurationError, match="lacks the handler of elsewhere")):
+        await asyncio.wait_for(Processes([kind], 1).run(), 30)
+
+
+async def test_processes__are_none_if_nobody_wants_them() -> None:
+    kind = app.job_type("in.thread", int, int, repeatable=True)
+    kind.handler(sync)  # it takes what a thread is given as well
+
+    await Processes([kind], 4).run()
