@@ -19,11 +19,18 @@ if TYPE_CHECKING:
 
 # What a recorded cancel means for a job in this state.
 _ASKED: Final = {
-    "running": "running: the cancel is recorded, and obeyed when its attempt ends",
+    "running": (
+        "running: the cancel is recorded, and obeyed when its attempt ends; its handler is told at the next renewal of "
+        "its lease"
+    ),
     "review": (
         "in review: the cancel is recorded, a late success of its attempt is no longer accepted, and a retry would end "
         "it as cancelled (brokerjobs review list)"
     ),
+    # The same cancel asked again, after the end of the job.
+    "cancelled": "cancelled: this cancel had been recorded while it ran, and was obeyed when its attempt ended",
+    "failed": "failed: this cancel had been recorded before; a person decided otherwise",
+    "succeeded": "succeeded: this cancel had been recorded before; a person decided otherwise",
 }
 
 

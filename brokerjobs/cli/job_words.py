@@ -83,7 +83,9 @@ def state_of(job: Data, times: Times) -> str:
         case "running" if job["attempts"]:
             last = job["attempts"][-1]
             until = times.ahead(last["lease"]["last_until"])
-            return f"running: attempt {last['number']} on {last['worker']}, lease until {until}{_past_deadline(job)}"
+            cancel = "; a cancel is requested, and its handler is told at the next renewal" if job["cancel"] else ""
+            where = f"attempt {last['number']} on {last['worker']}, lease until {until}"
+            return f"running: {where}{cancel}{_past_deadline(job)}"
         case "queued" if job["waiting"]:
             return f"queued, waits for {job['waiting']['for']}"
         case state:

@@ -17,6 +17,9 @@ _Concurrency: TypeAlias = Annotated[
 _Threads: TypeAlias = Annotated[
     int | None, typer.Option(show_default=False, help="How many sync handlers run at once. [8]")
 ]
+_Processes: TypeAlias = Annotated[
+    int | None, typer.Option(show_default=False, help="How many handlers in processes run at once. [cores]")
+]
 _Prefetch: TypeAlias = Annotated[
     int | None, typer.Option(show_default=False, help="Deliveries held at once. [2 x concurrency]")
 ]
@@ -36,6 +39,7 @@ def worker(
     *,
     concurrency: _Concurrency = None,
     threads: _Threads = None,
+    processes: _Processes = None,
     prefetch: _Prefetch = None,
     name: _Name = None,
     drain: _Drain = None,
@@ -56,6 +60,7 @@ def worker(
         "broker_url": broker_url,
         "worker.concurrency": concurrency,
         "worker.threads": threads,
+        "worker.processes": processes,
         "worker.prefetch": prefetch,
         "worker.name": name,
         "worker.drain": drain,

@@ -166,6 +166,7 @@ def test_open_attempt__shows_the_lease_ahead_and_the_cancel(ledger: Ledger) -> N
     facts = facts_of(page)
     assert f"running: attempt 1 on {ledger.worker.process.name}, lease until" in facts["state"]
     assert "(in 18s)" in facts["state"]
+    assert "; a cancel is" in facts["state"]
     assert facts["cancel"].startswith("asked for by tester at ")
     assert facts["cancel"].endswith(": changed our mind")
     assert "(in 14m48s)" in facts["deadline"]

@@ -57,7 +57,7 @@ async def test_process__is_used_again_and_says_in_data_how_a_handler_ended(at: P
             exhausted = await on.made.reached(failed.id, "failed", 20)
             later = await on.made.submit(on.pooled_once, ["later:busy"])
             snoozed = await on.made.submit(on.pooled, ["snooze"])
-            waiting = {}
+            waiting: dict[Any, dict[str, Any]] = {}
             for job in (later, snoozed):
 
                 async def waits(job: Any = job) -> bool:
