@@ -51,6 +51,8 @@ class ModelJob:
     cancelled: bool = False
     deadline_noted: bool = False
     """On a review, which time never closes."""
+    cancel_answer: str = "refused"
+    """To the same person who asks again once the job has ended."""
     first_claimed: float | None = None
     charged: int = 0
     uncharged: int = 0
@@ -164,13 +166,16 @@ class ModelJob:
         return None
 
     def cancel(self) -> str:
-        """A person cancels."""
+        """A person cancels; the same one again, with the same reason, gets the same answer."""
         if self.state in FINISHED:
-            return "refused"
+            return self.cancel_answer
         self.cancelled = True
         if self.state != "queued":
+            self.cancel_answer = "requested"
             return "requested"
         self._end("cancelled")
+        if self.cancel_answer == "refused":
+            self.cancel_answer = "cancelled"
         return "cancelled"
 
     # The rules.
