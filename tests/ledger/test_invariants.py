@@ -21,7 +21,7 @@ BREAKS: dict[str, tuple[str, LiteralString]] = {
         """drop index brokerjobs.attempt_accepted; update brokerjobs.attempt set verdict = 'accepted',
           reported_at = closed_at, reported_as = 'completed' where job_id = %(job)s""",
     ),
-    "a succeeded job names its accepted attempt": (
+    "a succeeded job names its accepted attempt, or the review in which a person said that it happened": (
         "done",
         "update brokerjobs.job_state set accepted_attempt_id = gen_random_uuid() where job_id = %(job)s",
     ),
@@ -66,7 +66,7 @@ BREAKS: dict[str, tuple[str, LiteralString]] = {
         """update brokerjobs.attempt set answer_until = closed_at + interval '1 year'
           where job_id = %(job)s and number = 1""",
     ),
-    "a cancel request is obeyed": (
+    "a cancel request is obeyed, unless a person decided otherwise": (
         "queued",
         "update brokerjobs.job_state set cancel = '{}' where job_id = %(job)s",
     ),
@@ -74,11 +74,11 @@ BREAKS: dict[str, tuple[str, LiteralString]] = {
         "done",
         "update brokerjobs.job_state set deadline = finished_at where job_id = %(job)s",
     ),
-    "an unknown outcome is not repeated": (
+    "an unknown outcome is not repeated before a person has decided": (
         "done",
         """update brokerjobs.attempt set failure = '{"class": "unsafe"}' where job_id = %(job)s and number = 1""",
     ),
-    "an unknown outcome is not hidden by the job's end": (
+    "an unknown outcome is not hidden by the job's end before a person has decided": (
         "done",
         """update brokerjobs.job_state set state = 'failed', failure_class = '' where job_id = %(job)s;
           update brokerjobs.attempt set failure = '{"class": "unsafe"}', verdict = 'rejected'
@@ -94,6 +94,11 @@ BREAKS: dict[str, tuple[str, LiteralString]] = {
         "done",
         """insert into brokerjobs.review (id, job_id, cause, opened_at)
           values (gen_random_uuid(), %(job)s, '', brokerjobs.clock())""",
+    ),
+    "exactly the failed jobs are among the dead": (
+        "running",
+        """insert into brokerjobs.dead (job_id, group_id, namespace, type, failure_class, message, failed_at)
+          values (%(job)s, '', '', '', '', '', brokerjobs.clock())""",
     ),
     "a queued job has a ring or a time": ("queued", "delete from brokerjobs.outbox where job_id = %(job)s"),
     "the last event says where the job stands": (
