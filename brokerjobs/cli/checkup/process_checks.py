@@ -97,7 +97,7 @@ def reviews(ledger: LedgerLook) -> Iterator[Finding]:
 
 def quarantine(ledger: LedgerLook, broker: Inspection | None) -> Iterator[Finding]:
     """Messages that were not ours to run, in the last day, and those that lie at the broker."""
-    next_ = "read them at the broker (rabbitmqadmin get queue=…); the ledger's table `quarantine` has who and why"
+    next_ = "brokerjobs quarantine list says who and why; quarantine export --take FILE takes the messages"
     reasons = [f"{reason} ({count})" for reason, count in sorted(ledger.quarantined.items(), key=lambda one: -one[1])]
     if reasons:
         count = sum(ledger.quarantined.values())
