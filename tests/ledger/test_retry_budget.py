@@ -143,8 +143,8 @@ def test_stretch_retries__by_two_at_once_counts_once(own_ledger: Ledger) -> None
 @pytest.mark.parametrize("bound", ["elapsed", "deadline"])
 def test_stretch__never_ends_a_job_that_may_be_retried(ledger: Ledger, bound: str) -> None:
     """A storm makes retries later, not fewer."""
-    spans = {"elapsed": timedelta(seconds=120)} if bound == "elapsed" else {}
-    ledger.declare("work", first_delay=timedelta(seconds=60), **spans)
+    elapsed = timedelta(seconds=120) if bound == "elapsed" else timedelta(days=1)
+    ledger.declare("work", first_delay=timedelta(seconds=60), elapsed=elapsed)
     ledger.owner.execute(
         "insert into brokerjobs.retry_budget values (%s, 0, 0, 10, %s) on conflict (route) do update set stretch = 10",
         [ledger.place.route(), ledger.clock.after(30)],
