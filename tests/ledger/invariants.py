@@ -90,6 +90,7 @@ RULES: Final[dict[str, str]] = {
     "the last event says where the job stands": """
         select s.job_id from s left join lateral (
           select e.state from e where e.job_id = s.job_id order by e.seq desc limit 1) l on true
+          when s.waiting = 'pause' then not exists (select from brokerjobs.parked k where k.job_id = s.job_id)
         where s.state is distinct from l.state""",
     "every recorded move is allowed": """
         select job_id from (select job_id, state, lag(state) over (partition by job_id order by seq) as before from e) x

@@ -331,6 +331,12 @@ def _product(function: str) -> str:
 
 @contextmanager
 def planted(stage: Stage, flaw: Flaw) -> Generator[None]:
+    Flaw(
+        "a job that was parked while its type was resumed is rung by nobody",
+        "claim of a paused type, resume, another claim",
+        "a job comes to its end",
+        (("due", "perform unpark(null, null, p_limit);", ""),),
+    ),
     """The ledger with the flaw; afterwards it is the product again."""
     functions = {function: _product(function) for function, _, _ in flaw.edits}
     wrong = dict(functions)

@@ -155,6 +155,9 @@ def _stuck(scene: Scene, job: UUID) -> str | None:
                 ledger.worker.complete(holding_of(answer))
             continue
         until = state.lease_until if state.state == "running" else state.wait_until
+        if until is None and state.waiting == "pause":
+            ledger.coordinator.due()
+            continue
         if until is None and scene.loses_rings:
             scene.probe_returns()
             if reconciled(ledger.coordinator):

@@ -76,7 +76,9 @@ with k as (delete from brokerjobs.idempotency_key where true),
   a as (delete from brokerjobs.attempt where true), e as (delete from brokerjobs.event where true),
   o as (delete from brokerjobs.outbox where true), r as (delete from brokerjobs.review where true),
   l as (delete from brokerjobs.late_report where true), s as (delete from brokerjobs.job_state where true),
-  q as (delete from brokerjobs.probe where true),
+  q as (delete from brokerjobs.probe where true), d as (delete from brokerjobs.dead where true),
+  t as (delete from brokerjobs.request where true),
+  u as (delete from brokerjobs.pause where true), v as (delete from brokerjobs.parked where true),
   n as (delete from notes.ring where true), w as (delete from notes.overwritten where true),
   p as (delete from notes.payment where true)
 delete from brokerjobs.job where true
@@ -94,7 +96,9 @@ select (select array_agg(array[
   (select array_agg(l.reported_as order by l.reported_as) from brokerjobs.late_report l),
   (select array_agg(p.kind order by p.kind) from notes.payment p),
   (select array_agg((q.settled_at is null)::text order by q.made_at) from brokerjobs.probe q),
-  (select array_agg((k.record_gone_at is null)::text order by k.job_id) from brokerjobs.idempotency_key k)
+  (select array_agg((k.record_gone_at is null)::text order by k.job_id) from brokerjobs.idempotency_key k),
+  (select array_agg((u.resumed_at is null)::text order by u.paused_at) from brokerjobs.pause u),
+  (select count(*)::text from brokerjobs.parked)
 """
 # Functions that wait for a row wait longer here than a busy machine may need; test_waiters.py has their real time.
 _PATIENT: Final = """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.ledger.interleavings import batches, grounds
+from tests.ledger.interleavings import batches, grounds, pausing
 from tests.ledger.interleavings.explorer import Part, Triple
 from tests.ledger.interleavings.programs import (
     ASKED,
@@ -223,3 +223,4 @@ TRIPLES: Final = {
         *batches.TRIPLES,
     )
 }
+        *pausing.TRIPLES,
