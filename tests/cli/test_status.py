@@ -285,8 +285,9 @@ def test_status__with_a_hundred_thousand_jobs_reads_no_table_of_jobs_whole(crowd
         (row,) = owner.execute(counted, [tables]).fetchall()
         return int(row[0])
 
-    def ask() -> dict[str, Any]:
-        (row,) = reader.execute("select brokerjobs.overview(null, interval '5 minutes')").fetchall()
+    def ask(namespace: str | None = None) -> dict[str, Any]:
+        asked = "select brokerjobs.overview(%s, interval '5 minutes')"
+        (row,) = reader.execute(asked, [namespace]).fetchall()
         return dict(row[0])
 
     ask()
@@ -294,6 +295,8 @@ def test_status__with_a_hundred_thousand_jobs_reads_no_table_of_jobs_whole(crowd
     began = time.monotonic()
     found = ask()
     took = time.monotonic() - began
+    assert ask("elsewhere")["queued"] == 0
+    assert ask("crowd")["queued"] == 25_000
 
     assert (found["queued"], found["waiting"][0]["jobs"]) == (10_000, 10_000)
     assert found["dead"]["largest"]["jobs"] > 0

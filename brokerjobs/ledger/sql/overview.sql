@@ -1,11 +1,13 @@
 -- What `brokerjobs status` looks at: how many jobs run and wait, and what is not as it should be, of one namespace or of
--- all. It judges nothing and changes nothing. Every part is bounded: at most 10 000 rows are looked at by an index, and a
--- count of 10 000 says "at least"; no part reads all jobs. Processes that live are taken as in live_workers.
+-- all. It judges nothing and changes nothing. Every part is bounded: at most 10 000 rows are looked at by an index (100 000 for
+-- one namespace, whose rows are found among the others), and a count of 10 000 says "at least"; no part reads all jobs.
+-- Processes that live are taken as in live_workers.
 create or replace function overview(p_namespace text, p_waits_too_long interval) returns jsonb
 language plpgsql stable security definer set search_path = brokerjobs, pg_temp set jit = off set enable_seqscan = off
 set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
   t timestamptz := clock();
+  v_look integer := case when p_namespace is null then 10000 else 100000 end;
   v_running jsonb;
   v_queued bigint;
   v_deadline jsonb;
@@ -20,35 +22,31 @@ begin
       'oldest_expired_seconds', date_part('epoch', t - min(x.lease_until) filter (where x.lease_until < t - interval '2 seconds')),
       'example', (array_agg(x.job_id order by x.lease_until))[1])
     into v_running
-    from (select s.job_id, s.lease_until from job_state s
-      where s.state = 'running' and (p_namespace is null or exists (select from job j where j.id = s.job_id and j.namespace = p_namespace))
-      order by s.job_id limit 10000) x;
+    from (select s.job_id, s.lease_until from job_state s where s.state = 'running' order by s.job_id limit v_look) x
+    where p_namespace is null or (select j.namespace from job j where j.id = x.job_id) = p_namespace;
   select count(*) into v_queued from (
-    (select s.job_id from job_state s where s.state = 'queued' and s.waiting = 'delivery'
-        and (p_namespace is null or exists (select from job j where j.id = s.job_id and j.namespace = p_namespace))
-      order by s.job_id limit 10000)
+    (select s.job_id from job_state s where s.state = 'queued' and s.waiting = 'delivery' order by s.job_id limit v_look)
     union all
-    (select s.job_id from job_state s where s.state = 'queued' and s.wait_until is not null
-        and (p_namespace is null or exists (select from job j where j.id = s.job_id and j.namespace = p_namespace))
-      order by s.wait_until limit 10000)) x;
+    (select s.job_id from job_state s where s.state = 'queued' and s.wait_until is not null order by s.wait_until limit v_look)) x
+    where p_namespace is null or (select j.namespace from job j where j.id = x.job_id) = p_namespace;
   v_queued := v_queued + (select count(*) from (select from parked k where p_namespace is null or k.namespace = p_namespace limit 10000) x);
 
   select jsonb_build_object('jobs', count(*), 'oldest_seconds', date_part('epoch', t - min(x.deadline)), 'example', (array_agg(x.job_id order by x.deadline))[1])
     into v_deadline
     from (select s.job_id, s.deadline from job_state s
       where s.deadline is not null and s.finished_at is null and not s.deadline_noted and s.deadline < t - interval '2 seconds'
-        and (p_namespace is null or exists (select from job j where j.id = s.job_id and j.namespace = p_namespace))
-      order by s.deadline limit 10000) x;
+      order by s.deadline limit v_look) x
+    where p_namespace is null or (select j.namespace from job j where j.id = x.job_id) = p_namespace;
   select jsonb_build_object('open', count(*), 'oldest_seconds', date_part('epoch', t - min(x.opened_at)), 'example', (array_agg(x.job_id order by x.opened_at))[1])
     into v_reviews
     from (select v.job_id, v.opened_at from review v
-      where v.closed_at is null and (p_namespace is null or exists (select from job j where j.id = v.job_id and j.namespace = p_namespace))
-      order by v.job_id limit 10000) x;
+      where v.closed_at is null order by v.job_id limit v_look) x
+    where p_namespace is null or (select j.namespace from job j where j.id = x.job_id) = p_namespace;
 
   with failed as materialized (
     select d.group_id, d.namespace, d.type, d.message, d.error_type, x.job_id from (
         select s.job_id from job_state s
-          where s.state in ('failed', 'cancelled') and s.finished_at > t - interval '1 day' order by s.finished_at desc limit 10000) x
+          where s.state in ('failed', 'cancelled') and s.finished_at > t - interval '1 day' order by s.finished_at desc limit v_look) x
       join dead d on d.job_id = x.job_id
       where d.discarded_at is null and (p_namespace is null or d.namespace = p_namespace)
   ), largest as (
@@ -61,7 +59,7 @@ begin
   -- By route: those whose doorbell was published, or who were submitted, longer ago than the bound.
   with late as materialized (
     select j.route, j.namespace, x.job_id, x.rung_at, coalesce(x.rung_at, j.submitted_at) as since, pause_of(j.namespace, j.type) is not null as paused
-      from (select s.job_id, s.rung_at from job_state s where s.state = 'queued' and s.waiting = 'delivery' order by s.job_id limit 10000) x
+      from (select s.job_id, s.rung_at from job_state s where s.state = 'queued' and s.waiting = 'delivery' order by s.job_id limit v_look) x
       join job j on j.id = x.job_id
       where coalesce(x.rung_at, j.submitted_at) < t - p_waits_too_long and (p_namespace is null or j.namespace = p_namespace)
   ), living as materialized (
@@ -109,7 +107,6 @@ begin
         'parked', (select count(*) from (select from parked k where k.namespace = p.namespace and k.type = p.type limit 10000) x))
         order by p.paused_at), '[]') from pause p where p.resumed_at is null and (p_namespace is null or p.namespace = p_namespace)),
     'outbox', (select jsonb_build_object('messages', count(*), 'oldest_seconds', date_part('epoch', t - min(x.made_at)))
-      from (select o.made_at from outbox o where o.hold_until <= t
-          and (p_namespace is null or exists (select from job j where j.id = o.job_id and j.namespace = p_namespace))
-        order by o.xid limit 10000) x));
+      from (select o.job_id, o.made_at from outbox o where o.hold_until <= t order by o.xid limit v_look) x
+      where p_namespace is null or (select j.namespace from job j where j.id = x.job_id) = p_namespace));
 end $$;
