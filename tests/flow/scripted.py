@@ -8,6 +8,7 @@ which the process kills itself as SIGKILL does, without a hook in the product.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import logging
 import os
@@ -108,6 +109,14 @@ async def crash(_: str, __: JobContext) -> None:
     ctypes.string_at(0)
 
 
+async def deaf(name: str, _: JobContext) -> None:
+    """Goes on whatever it is told."""
+    (MARKS / name).touch()
+    while True:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+
+
 async def devour(_: str, __: JobContext) -> None:
     """Asks for more memory than `ulimit -v` grants."""
     before = resource.getrlimit(resource.RLIMIT_AS)
@@ -182,6 +191,7 @@ STEPS: Final = {
     "fenced_stubbornly": fenced_stubbornly,
     "kill": kill,
     "crash": crash,
+    "deaf": deaf,
     "devour": devour,
     "hold": hold,
     "raise": fail,

@@ -142,6 +142,18 @@ async def test_drain__kills_a_process_at_the_limit_and_releases_its_attempt(at: 
     assert record["attempts"][0]["closed"]["as"] == "released"
 
 
+async def test_drain__is_not_held_up_by_handlers_that_cannot_be_stopped(at: Place) -> None:
+    async with stage(*at) as on, coordinating(on.made):
+        with on.worker(WORKER__LEAKED_THREADS="3", WORKER__STOP_GRACE="100ms") as worker:
+            stuck = await on.made.submit(on.threaded, ["receive:a"])
+            deaf = await on.made.submit(on.repeatable, ["deaf:hears"])
+            await on.marked("hears")
+            await on.made.cancel(deaf.id)
+            await on.made.reached(deaf.id, "cancelled", 20)
+            await on.made.reached(stuck.id, "failed", 20)
+            assert await worker.drain() == 0
+
+
 async def test_drain__lets_a_process_finish(at: Place) -> None:
     async with stage(*at) as on, coordinating(on.made):
         with on.worker() as worker:

@@ -11,6 +11,7 @@ from brokerjobs import App
 from brokerjobs.errors import ConfigurationError
 from brokerjobs.worker.processes import Processes
 from tests.flow import pooled
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from brokerjobs.context import ProcessJobContext
@@ -49,8 +50,29 @@ async def test_processes__that_lack_a_handler_say_what_to_do() -> None:
     kind = app.job_type("elsewhere", list[str], str, repeatable=True)
     kind.handler(pool="process")(pooled.follow)
 
-    with pytest.RaisesGroup(pytest.RaisesExc(ConfigurationError, match="lacks the handler of elsewhere")):
+    with pytest.raises(ExceptionGroup) as raised:
         await asyncio.wait_for(Processes([kind], 1).run(), 30)
+
+    (error,) = raised.value.exceptions
+    assert isinstance(error, ConfigurationError)
+    assert "tests.flow.pooled lacks the handler of elsewhere" in str(error)
+
+
+async def test_processes__that_cannot_start_say_so_and_try_again(caplog: pytest.LogCaptureFixture) -> None:
+    def elsewhere(payload: int) -> int:
+        return payload
+
+    elsewhere.__module__, elsewhere.__qualname__ = "there.is.none", "elsewhere"
+    kind = app.job_type("nowhere", int, int, repeatable=True)
+    kind.handler(pool="process")(elsewhere)
+    starting = asyncio.create_task(Processes([kind], 1).run())
+
+    async def twice() -> bool:
+        return caplog.text.count("a process for handlers did not start (exit code 1)") == 2
+
+    await eventually(twice, 30)
+    starting.cancel()
+    await asyncio.wait({starting})
 
 
 async def test_processes__are_none_if_nobody_wants_them() -> None:
