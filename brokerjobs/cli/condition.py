@@ -188,7 +188,7 @@ def _dead(overview: Data) -> Iterator[Line]:
         yield Line(
             "dead",
             Level.WARN,
-            f"{_jobs(dead['jobs'], 'has', 'have')} failed in the last day; most of them, {largest['jobs']}, "
+            f"{_jobs(dead['jobs'], 'has', 'have')} failed in the last day; the largest group, {largest['jobs']}, "
             f"of {largest['type']}: {what[:80]}",
             f"brokerjobs dead show {largest['group_id']}",
         )

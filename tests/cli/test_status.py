@@ -137,7 +137,7 @@ def test_status__tells_of_failed_jobs_by_their_largest_group(operator: Command, 
 
     found = about(operator, ledger)["dead"]
 
-    assert "3 jobs have failed in the last day; most of them, 2, of" in found["message"]
+    assert "3 jobs have failed in the last day; the largest group, 2, of" in found["message"]
     assert "account <n> is closed" in found["message"]
     shown = operator(*found["next"].split()[1:]).ok()
     assert "account <n> is closed" in shown.out
