@@ -170,7 +170,7 @@ def outcome_of(ledger: LedgerConnection, job_id: UUID, timeout: timedelta) -> Ou
 
 
 def check_success(outcome: Outcome) -> None:
-    """Raise JobFailed, JobCancelled or InReview, unless the job succeeded; DecidedByPerson if it has no known result."""
+    """Raise JobFailed, JobCancelled or InReview unless the job succeeded; DecidedByPerson if it has no known result."""
     reason = outcome.reason or ""
     if decided := questions.decision_without_result(outcome):
         raise decided
