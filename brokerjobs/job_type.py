@@ -165,9 +165,7 @@ class JobType(Generic[P, R]):
                 job_type=self.name, path=unfit.path, problem=unfit.problem, returned=True
             ) from unfit
         except Oversized as over:
-            raise errors.ResultTooLarge(
-                job_type=self.name, size=over.size, limit=RESULT_LIMIT, returned=True
-            ) from over
+            raise errors.ResultTooLarge(job_type=self.name, size=over.size, limit=RESULT_LIMIT, returned=True) from over
 
     def decode_result(self, data: str | bytes) -> R:
         """The result that JSON says; raises InvalidResult."""

@@ -83,6 +83,14 @@ class NotFound(errors.BrokerjobsError):
         self.hint = hint
 
 
+class Unreachable(errors.LedgerUnavailable):
+    """Another server than those of the settings gave no answer; `hint` is the next command."""
+
+    def __init__(self, message: str, *, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
 class ApplicationError(errors.ConfigurationError):
     """The user's application cannot be imported; `hint` is the next command."""
 
@@ -231,7 +239,7 @@ def _name(error: Exception) -> str:
 def _hint(error: Exception, code: ExitCode, message: str, command: str) -> str:
     """Return the next command, "" for the help of `command`, which failed."""
     match error:
-        case UsageError() | ApplicationError() | Refused() | NotFound():
+        case UsageError() | ApplicationError() | Refused() | NotFound() | Unreachable():
             return error.hint
         case errors.TopologyMismatch() if error.argument == "type":  # an exchange's: it may have bindings of others
             return f"rabbitmqadmin delete exchange name={error.queue}, then brokerjobs setup module:app"

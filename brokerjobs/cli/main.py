@@ -31,12 +31,13 @@ _COMMANDS: Final = {
     "types": "List job types, pause one, resume it.",
     "quarantine": "List and export messages that were not ours to run.",
     "status": "Say in ten lines what is wrong, the worst first.",
+    "fence": "Let another PostgreSQL database refuse what superseded attempts write.",
     "doctor": "Say what is wrong with ledger, broker and processes.",
     "demo": "Watch jobs survive workers that are killed and paused.",
     "version": "Say which brokerjobs this is.",
 }
 
-_NOUNS: Final = (["jobs"], ["review"], ["dead"], ["types"], ["quarantine"])  # commands that have commands
+_NOUNS: Final = (["jobs"], ["review"], ["dead"], ["types"], ["quarantine"], ["fence"])  # commands that have commands
 
 
 class OnDemand(MutableMapping[str, Any]):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from brokerjobs.cli import job_page, job_words
 from brokerjobs.cli.moments import rough
+from brokerjobs.rules.texts import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -74,7 +75,10 @@ def _ended(known: Data) -> str:
 
 def _effects(review: Data) -> Iterator[tuple[str, str]]:
     for effect in review["effects"] or ():
-        yield "effect", json.dumps(effect, ensure_ascii=False)
+        granted = len(effect["intents"])
+        known = "an outcome that was contradicted" if effect["contradicted_at"] else "no outcome"
+        words = f"{effect['name']}: key {effect['key']}, granted {counted(granted, 'time', 'times')}, {known}"
+        yield "effect", words + ("" if effect["repeatable"] else "; it may not be repeated")
 
 
 def _noted(review: Data, times: job_words.Times) -> Iterator[tuple[str, str]]:

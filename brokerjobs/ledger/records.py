@@ -134,6 +134,26 @@ class AttemptRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EffectRecord:
+    """One try of an effect: its key, which attempts were granted it, and what became of it."""
+
+    name: str
+    try_number: int
+    key: str
+    repeatable: bool
+    attempts: tuple[UUID, ...]
+    outcome: str | None
+    """`happened`, `did_not_happen`, or None: unknown."""
+    known_by: str | None
+    late: bool
+    result: Any
+    reference: str | None
+    contradicted: bool
+    unknown: bool
+    """A person, or a fact, must say what became of it before it may be tried again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FailureRecord:
     """Why a job failed."""
 
@@ -159,6 +179,7 @@ class JobRecord:
     past_deadline: bool
     """It has passed, and the job has not finished: it is in review, or nobody has recorded it yet."""
     attempts: tuple[AttemptRecord, ...]
+    effects: tuple[EffectRecord, ...]
     result: Any
     failure: FailureRecord | None
     cancel: CancelRequest | None
@@ -184,6 +205,7 @@ def job_record(data: Mapping[str, Any]) -> JobRecord:
         deadline=_time(data["deadline"]),
         past_deadline=data.get("past_deadline", False),
         attempts=tuple(map(attempt_record, data["attempts"])),
+        effects=tuple(map(_effect, data.get("effects", ()))),
         result=data["result"],
         failure=failure and FailureRecord(failure_class=failure["class"], reason=failure["reason"]),
         cancel=_cancel(data["cancel"]),
@@ -226,6 +248,24 @@ def attempt_record(data: Mapping[str, Any]) -> AttemptRecord:
         failure=data["failure"],
         safe_to_retry=safe and SafeToRetry(safe=safe["safe"], why=safe["why"]),
         ack_sent_at=_time(data["ack_sent_at"]),
+    )
+
+
+def _effect(data: Mapping[str, Any]) -> EffectRecord:
+    outcome = data["outcome"] or {}
+    return EffectRecord(
+        name=data["name"],
+        try_number=data["try"],
+        key=data["key"],
+        repeatable=data["repeatable"],
+        attempts=tuple(UUID(intent["attempt"]) for intent in data["intents"]),
+        outcome=outcome.get("as"),
+        known_by=outcome.get("by"),
+        late=outcome.get("late", False),
+        result=outcome.get("result"),
+        reference=outcome.get("reference"),
+        contradicted=data["contradicted_at"] is not None,
+        unknown=data["unknown"],
     )
 
 

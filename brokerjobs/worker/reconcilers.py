@@ -89,13 +89,13 @@ async def _find_out(job_type: JobType[Any, Any], reconciler: Handler, review: ef
         return {"as": "unknown", "why": texts.first_part(str(error), _WORDS), "error": name_of(type(error))}
 
 
-def _as_data(finding: object, job_type: JobType[Any, Any]) -> dict[str, Any]:
+def _as_data(finding: Any, job_type: JobType[Any, Any]) -> dict[str, Any]:
     match finding:
-        case Happened(result, reference):
+        case Happened(reference=reference):
             if not reference:
                 message = "Happened() needs a reference: what proves it in the world outside"
                 raise ValueError(message)
-            body = json.loads(job_type.encode_result(result))
+            body = json.loads(job_type.encode_result(finding.result))
             return {"as": "happened", "result": body, "reference": texts.first_part(reference, _WORDS)}
         case DidNotHappen():
             return {"as": "did_not_happen", "why": texts.first_part(str(finding), _WORDS)}

@@ -106,6 +106,8 @@ def test_tutorial__has_the_example_that_the_tests_run() -> None:
         ("## Verdicts of a start", verdicts.StartVerdict),
         ("## Verdicts of a renewal", verdicts.RenewVerdict),
         ("## Verdicts of a report", verdicts.ReportVerdict),
+        ("## Verdicts of an intent", verdicts.IntentVerdict),
+        ("## Verdicts of an outcome", verdicts.OutcomeVerdict),
         ("## Reasons of a rejected report", verdicts.RejectReason),
         ("## Failure classes", FailureClass),
     ],

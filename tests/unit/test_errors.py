@@ -60,6 +60,8 @@ EXAMPLES = [
     errors.InvalidJob("i"),
     errors.PolicyRejected("p"),
     errors.UnknownOutcome("u"),
+    errors.DidNotHappen("d"),
+    errors.EffectUnknown(job_id=JOB, attempt_id=ATTEMPT, effect="charge", key=f"{JOB}/charge"),
     errors.Snooze(datetime(2024, 1, 1, tzinfo=UTC)),
 ]
 

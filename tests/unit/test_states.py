@@ -18,6 +18,8 @@ from brokerjobs.rules.states import (
 )
 from brokerjobs.rules.verdicts import (
     ClaimVerdict,
+    IntentVerdict,
+    OutcomeVerdict,
     RejectReason,
     RenewVerdict,
     ReportVerdict,
@@ -77,7 +79,16 @@ def test_words__are_those_that_sql_returns() -> None:
 
 
 def test_verdicts__are_those_that_sql_returns() -> None:
-    kinds = (SubmitVerdict, ClaimVerdict, StartVerdict, RenewVerdict, ReportVerdict, RejectReason)
+    kinds = (
+        SubmitVerdict,
+        ClaimVerdict,
+        StartVerdict,
+        RenewVerdict,
+        ReportVerdict,
+        IntentVerdict,
+        OutcomeVerdict,
+        RejectReason,
+    )
 
     assert {kind.__name__: " ".join(kind) for kind in kinds} == {
         "SubmitVerdict": "created existing conflict key_in_flight expired_record unknown_type invalid",
@@ -87,8 +98,10 @@ def test_verdicts__are_those_that_sql_returns() -> None:
         "StartVerdict": "started lost cancel_requested locked",
         "RenewVerdict": "kept lost cancel_requested locked",
         "ReportVerdict": "accepted recorded rejected already_reported locked",
+        "IntentVerdict": "granted happened unknown lost too_long locked",
+        "OutcomeVerdict": "recorded contradicts no_intent locked",
         "RejectReason": (
-            "newer_attempt resource_taken job_succeeded job_failed job_cancelled deadline released decided "
+            "newer_attempt resource_taken job_succeeded job_failed job_cancelled deadline unknown_effect released decided "
             "unknown_attempt unknown_job already_reported"
         ),
     }

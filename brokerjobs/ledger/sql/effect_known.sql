@@ -10,13 +10,13 @@ begin
   update effect x set outcome = p_outcome, known_at = t, observed_known_at = p_observed_at, known_by = p_by,
       attempt_id = p_attempt, late = v_late, result = p_result, reference = p_reference
     where (x.job_id, x.name, x.try) = (e.job_id, e.name, e.try);
-  perform note(s.job_id, p_attempt, 'effect_' || p_outcome, s.state, t, jsonb_strip_nulls(jsonb_build_object(
+  perform note(s.job_id, p_attempt, case p_outcome when 'happened' then 'effect_happened' else 'effect_did_not_happen' end, s.state, t, jsonb_strip_nulls(jsonb_build_object(
     'effect', e.name, 'key', e.key, 'by', p_by, 'late', case when v_late then true end, 'reference', p_reference)));
   if s.unknown_effect and unknown_effects(s.job_id) is null then
     s.unknown_effect := false;
     update job_state x set unknown_effect = false where x.job_id = s.job_id;
     if s.state = 'review' then
-      perform leave_review(s, 'effect_known', p_attempt, t, null);
+      perform leave_review(s, p_attempt, t);
     end if;
   end if;
   return v_late;

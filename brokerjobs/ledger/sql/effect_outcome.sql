@@ -49,7 +49,7 @@ begin
       insert into late_report (job_id, attempt_id, fencing_number, received_at, observed_at, reported_as, reason, result, login)
         values (p_jobs[i], p_attempts[i], p_fencing_numbers[i], t, p_observed_at[i], v_as, v_reason, v_result, session_user);
       if s.job_id is not null then
-        perform note(s.job_id, p_attempts[i], 'effect_' || verdict, s.state, t, jsonb_build_object(
+        perform note(s.job_id, p_attempts[i], case verdict when 'no_intent' then 'effect_without_intent' else 'effect_contradicted' end, s.state, t, jsonb_build_object(
           'effect', p_names[i], 'recorded', e.outcome, 'said', p_outcomes[i]));
       end if;
       if verdict = 'contradicts' then

@@ -1,6 +1,6 @@
 -- A fact has made known what a review was about: decides the job anew, as if its last attempt ended now (rule R8: a cancel and
 -- a deadline are obeyed). Answers where it goes; it stays in review if that attempt's end is unknown for another reason.
-create or replace function leave_review(s job_state, p_kind text, p_attempt uuid, t timestamptz, p_detail jsonb)
+create or replace function leave_review(s job_state, p_attempt uuid, t timestamptz)
 returns text language plpgsql volatile as $$
 declare
   a attempt;
@@ -17,7 +17,7 @@ begin
       when a.failure ->> 'type' = 'EffectUnknown' then '{"class": "temporary", "classified": true, "type": "EffectUnknown"}'
       else a.failure end, t);
   if d.state <> 'review' then
-    perform move_job(s, d, p_kind, p_attempt, t, p_detail);
+    perform move_job(s, d, 'effect_known', p_attempt, t, null);
   end if;
   return d.state;
 end $$;
