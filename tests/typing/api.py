@@ -14,6 +14,9 @@ from brokerjobs import (
     App,
     CancelOutcome,
     Client,
+    DidNotHappen,
+    Finding,
+    Happened,
     JobContext,
     JobHandle,
     JobRecord,
@@ -21,6 +24,8 @@ from brokerjobs import (
     JobType,
     ProcessJobContext,
     RetryPolicy,
+    ReviewContext,
+    StillUnknown,
     Submission,
     SyncClient,
     SyncJobContext,
@@ -211,3 +216,43 @@ jobs.client()  # type: ignore[call-arg]
 with jobs.sync_client(submitted_by="orders-web") as orders_web:
     assert_type(orders_web, SyncClient)
 jobs.sync_client()  # type: ignore[call-arg]
+
+
+async def pay(cents: int, key: str) -> Receipt:
+    return Receipt(key)
+
+
+def pay_now(key: str) -> Receipt:
+    return Receipt(key)
+
+
+@charge.handler
+async def _(order: Charge, ctx: JobContext) -> Receipt:
+    valid = timedelta(hours=24)
+    assert_type(
+        await ctx.effect("a", lambda key: pay(order.cents, key), returns=Receipt, repeatable=True, key_valid_for=valid),
+        Receipt,
+    )
+    assert_type(await ctx.effect("b", lambda: pay(1, ""), returns=Receipt, repeatable=False), Receipt)
+    assert_type(await ctx.effect("c", pay_now, returns=Receipt, repeatable=False, time_limit=valid), Receipt)
+    await ctx.effect("d", pay_now, returns=None, repeatable=False, did_not_happen=(ConnectionRefusedError,))
+    await ctx.effect("f", pay_now, returns=Receipt)  # type: ignore[call-overload]
+    return await ctx.effect("g", pay_now, returns=Receipt, repeatable=False)
+
+
+@charge.handler
+def _(order: Charge, ctx: SyncJobContext) -> Receipt:
+    return ctx.effect("charge", pay_now, returns=Receipt, repeatable=True)
+
+
+@charge.reconciler
+async def _(order: Charge, ctx: ReviewContext) -> Finding[Receipt]:
+    assert_type(ctx.effects[0].key, str)
+    if order.cents:
+        return Happened(Receipt("r"), "psp 4711")
+    return DidNotHappen("no such charge") if ctx.asked > 1 else StillUnknown()
+
+
+@charge.reconciler  # type: ignore[arg-type]
+def _(order: Charge, ctx: ReviewContext) -> Finding[int]:
+    return Happened(1, "psp 4711")
