@@ -165,7 +165,8 @@ async def test_cancel__that_a_task_ignores_ends_its_attempt_and_keeps_what_it_sa
 
     async with flow(app, database, broker_url) as made, coordinating(made):
         worker = made.worker(stop_grace=SHORT, leaked_threads=2)
-        async with made.working(worker):
+        async with made.working(worker), AsyncExitStack() as stack:
+            stack.callback(may_end.set)  # whatever happens: nothing else ends it
             job = await made.submit(deaf, 7)
             await asyncio.wait_for(began.wait(), 10)
             await made.cancel(job.id)
@@ -204,6 +205,7 @@ async def test_time_limit__that_a_task_ignores_ends_its_attempt(
         made = await stack.enter_async_context(flow(app, database, broker_url))
         await stack.enter_async_context(coordinating(made))
         await stack.enter_async_context(made.working(made.worker(stop_grace=SHORT, leaked_threads=2)))
+        stack.callback(may_end.set)
         job = await made.submit(deaf, 7)
         record = await made.reached(job.id, "failed")
         may_end.set()
