@@ -39,9 +39,10 @@ def _facts(effect: Data, times: Times, numbers: Mapping[str, str], *, whole: boo
         yield "outcome", "unknown: it may have happened" if effect["unknown"] else "unknown; it may be tried again"
     else:
         late = ", late" if outcome["late"] else ""
-        whose = f" of attempt {numbers.get(outcome['attempt'], outcome['attempt'])}" if outcome["attempt"] else ""
+        number = numbers.get(outcome["attempt"], outcome["attempt"])
+        who = f"attempt {number}" if outcome["by"] == "attempt" else f"a {outcome['by']}"
         did = outcome["as"].replace("_", " ")
-        yield "outcome", f"{did}: said by the {outcome['by']}{whose} at {times.show(outcome['at'])}{late}"
+        yield "outcome", f"{did}: said by {who} at {times.show(outcome['at'])}{late}"
         if outcome["reference"]:
             yield "reference", outcome["reference"]
         if outcome["result"] is not None:
