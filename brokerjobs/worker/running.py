@@ -133,16 +133,23 @@ class Running:
         await _wait_all(threads, _CHECK_SECONDS, None)
         left = list(self._tasks.items())
         self.released = sum(attempt.given_back for attempt in told)
-        for attempt, task in left:
+        for attempt, _ in left:
             keeper.forget(attempt)
-            task.cancel()
+            self._let_go(attempt)
         return len(left)
+
+    def _let_go(self, attempt: Attempt) -> None:
+        """Leaves an attempt to its lease: nothing is reported, least of all that it was stopped (rule R5)."""
+        attempt.stop = None
+        attempt.cancel_task()
 
     async def close(self) -> None:
         """Lets go of what is left; nothing is reported any more."""
         left = {*self._tasks.values(), *self._asides}
-        for task in left:
-            task.cancel()
+        for attempt in self._tasks:
+            self._let_go(attempt)
+        for aside in self._asides:
+            aside.cancel()
         if left:
             await asyncio.wait(left, timeout=1.0)
 

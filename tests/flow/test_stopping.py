@@ -318,6 +318,30 @@ async def test_drain__stops_a_thread_that_looks(database: Database, namespace: s
     assert closed(record) == [("released", "drain")]
 
 
+async def test_drain__never_releases_a_thread_that_goes_on(database: Database, namespace: str, broker_url: str) -> None:
+    app = App(namespace)
+    began, may_end = threading.Event(), threading.Event()
+
+    @app.job("stuck", repeatable=True)
+    def stuck(payload: int) -> None:
+        if payload:
+            began.set()
+            may_end.wait(30)
+
+    async with flow(app, database, broker_url) as made, coordinating(made):
+        worker = made.worker(drain=SHORT)
+        running = asyncio.create_task(worker.run())
+        await made.reached((await made.submit(stuck, 0)).id, "succeeded")  # there is a connection for reports now
+        job = await made.submit(stuck, 1)
+        assert await asyncio.to_thread(began.wait, 10)
+        worker.drain()
+        assert await asyncio.wait_for(running, 10) == DrainedWith.SOMETHING_LEFT_TO_ITS_LEASE
+        record = await made.record(job.id)
+        may_end.set()
+    assert (record["state"], record["charged"]) == ("running", 1)
+    assert [one["report"] for one in record["attempts"]] == [None]
+
+
 async def test_check__says_nothing_while_all_is_well(database: Database, namespace: str, broker_url: str) -> None:
     app = App(namespace)
 
