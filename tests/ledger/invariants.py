@@ -79,6 +79,10 @@ RULES: Final[dict[str, str]] = {
           select r.job_id from brokerjobs.review r join s using (job_id) where r.closed_at is null) o
             on o.job_id = s.job_id
         where (s.state = 'review') is distinct from (o.job_id is not null)""",
+    "no attempt from before a replay is accepted after it": """
+        select r.job_id from e r join e c on c.job_id = r.job_id and c.kind = 'claimed' and c.seq <= r.seq
+          join e x on x.attempt_id = c.attempt_id and x.kind = 'succeeded' and x.seq > r.seq
+        where r.kind = 'replayed'""",
     "exactly the failed jobs are among the dead": """
         select s.job_id from s left join brokerjobs.dead d on d.job_id = s.job_id
         where (s.state = 'failed') is distinct from (d.job_id is not null)""",
@@ -86,11 +90,11 @@ RULES: Final[dict[str, str]] = {
         select s.job_id from s where s.state = 'queued' and case when s.waiting = 'delivery'
           then s.rung_at is null and not exists (
             select from brokerjobs.outbox o where o.job_id = s.job_id and o.kind = 'doorbell')
+          when s.waiting = 'pause' then not exists (select from brokerjobs.parked k where k.job_id = s.job_id)
           else s.wait_until is null end""",
     "the last event says where the job stands": """
         select s.job_id from s left join lateral (
           select e.state from e where e.job_id = s.job_id order by e.seq desc limit 1) l on true
-          when s.waiting = 'pause' then not exists (select from brokerjobs.parked k where k.job_id = s.job_id)
         where s.state is distinct from l.state""",
     "every recorded move is allowed": """
         select job_id from (select job_id, state, lag(state) over (partition by job_id order by seq) as before from e) x

@@ -95,6 +95,11 @@ BREAKS: dict[str, tuple[str, LiteralString]] = {
         """insert into brokerjobs.review (id, job_id, cause, opened_at)
           values (gen_random_uuid(), %(job)s, '', brokerjobs.clock())""",
     ),
+    "no attempt from before a replay is accepted after it": (
+        "done",
+        """insert into brokerjobs.event (seq, at, job_id, kind, state) select seq, at, job_id, 'replayed', 'queued'
+          from brokerjobs.event where job_id = %(job)s and kind = 'claimed'""",
+    ),
     "exactly the failed jobs are among the dead": (
         "running",
         """insert into brokerjobs.dead (job_id, group_id, namespace, type, failure_class, message, failed_at)

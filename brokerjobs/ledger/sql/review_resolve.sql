@@ -52,6 +52,7 @@ begin
       d.reason := p_reason;
       perform effects_decided(s, 'happened', 'review', p_reference, t);
       update job_state x set accepted_review_id = v.id where x.job_id = s.job_id;
+      s.attempt_id := null;  -- finished for good: what the attempt still says is rejected, and changes no row
     when 'retry' then
       perform effects_decided(s, 'did_not_happen', 'review', p_reason, t);
       -- The elapsed time begins anew, as with a replay: the time in review must not eat it.

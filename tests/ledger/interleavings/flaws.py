@@ -57,6 +57,21 @@ FLAWS: Final = (
         ),
     ),
     Flaw(
+        "a replay leaves the last attempt named",
+        "late complete, due, replay",
+        "no attempt from before a replay is accepted after it",
+        (
+            ("dead_replay", "set attempt_id = null, reported = false, started = false,", "set started = false,"),
+            ("dead_replay", "s.attempt_id := null; s.reported := false;", ""),
+        ),
+    ),
+    Flaw(
+        "a decision does not look whether the record has moved",
+        "it did not, cancel, claim in review",
+        "a decision is made on the record that was read",
+        (("review_resolve", "if p_version is distinct from job_version(v.job_id) then", "if false then"),),
+    ),
+    Flaw(
         "A16: a released attempt's delayed success is accepted",
         "release, delayed complete, claim",
         "what is written once stays",
@@ -316,6 +331,12 @@ FLAWS: Final = (
         "one key names one job",
         (("submit", "v_taken := not found;", "v_taken := false;"),),
     ),
+    Flaw(
+        "a job that was parked while its type was resumed is rung by nobody",
+        "claim of a paused type, resume, another claim",
+        "a job comes to its end",
+        (("due", "perform unpark(null, null, p_limit);", ""),),
+    ),
 )
 
 
@@ -331,12 +352,6 @@ def _product(function: str) -> str:
 
 @contextmanager
 def planted(stage: Stage, flaw: Flaw) -> Generator[None]:
-    Flaw(
-        "a job that was parked while its type was resumed is rung by nobody",
-        "claim of a paused type, resume, another claim",
-        "a job comes to its end",
-        (("due", "perform unpark(null, null, p_limit);", ""),),
-    ),
     """The ledger with the flaw; afterwards it is the product again."""
     functions = {function: _product(function) for function, _, _ in flaw.edits}
     wrong = dict(functions)

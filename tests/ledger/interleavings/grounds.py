@@ -132,6 +132,14 @@ def lost_last(ledger: Ledger) -> Scene:
     return scene
 
 
+def failed_with_a_kept_success(ledger: Ledger) -> Scene:
+    """The last attempt was lost, its job has failed, and then its success came: rejected, and kept."""
+    scene = lost_last(ledger)
+    ledger.coordinator.due()
+    assert ledger.worker.complete(scene.held).verdict == "rejected"
+    return scene
+
+
 def rung(ledger: Ledger) -> Scene:
     """The attempt is lost, the job claimable again, and its doorbell published."""
     scene = lost(ledger)

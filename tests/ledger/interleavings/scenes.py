@@ -56,18 +56,6 @@ begin
   return null;
 end $$;
 create trigger notes_key after insert on brokerjobs.idempotency_key for each statement execute function notes.look();
-create function notes.replay(p_job uuid) returns boolean language plpgsql as $$
-begin
-  update brokerjobs.job_state set state = 'queued', waiting = 'delivery', attempt_id = null, failure_class = null,
-    failure_reason = null, finished_at = null where job_id = p_job and state = 'failed';
-  if found then
-    insert into brokerjobs.outbox (kind, job_id, made_at, hold_until)
-      values ('doorbell', p_job, brokerjobs.clock(), brokerjobs.clock());
-    insert into brokerjobs.event (at, job_id, kind, state, detail)
-      values (brokerjobs.clock(), p_job, 'replayed', 'queued', '{"waiting": "delivery"}');
-  end if;
-  return found;
-end $$;
 grant usage on schema notes to public;
 grant insert, select on notes.payment to public;
 """
@@ -86,13 +74,14 @@ delete from brokerjobs.job where true
 _LOOKS: Final = """
 select (select array_agg(array[
       s.state, s.waiting, s.number::text, s.charged::text, s.uncharged::text, s.reported::text, s.started::text,
-      s.failure_class, (s.attempt_id is null)::text, (s.cancel is null)::text, (s.rung_at is null)::text,
+      s.failure_class, s.forgiven::text, (s.attempt_id is null)::text, (s.cancel is null)::text,
+      (s.rung_at is null)::text,
       (s.wait_until <= %(now)s)::text, (s.lease_until <= %(now)s)::text, s.wait_detail ->> 'last'] order by s.job_id)
     from brokerjobs.job_state s),
   (select array_agg(array[a.number::text, a.closed_as, a.reported_as, a.verdict, a.verdict_reason, a.late::text,
       a.answer_state, (a.started_at is null)::text] order by a.job_id, a.number) from brokerjobs.attempt a),
   (select array_agg((o.hold_until <= %(now)s)::text order by o.hold_until) from brokerjobs.outbox o),
-  (select array_agg(r.closed_as order by r.closed_as) from brokerjobs.review r),
+  (select array_agg(r.closed_as || coalesce(r.decision, '') order by r.closed_as) from brokerjobs.review r),
   (select array_agg(l.reported_as order by l.reported_as) from brokerjobs.late_report l),
   (select array_agg(p.kind order by p.kind) from notes.payment p),
   (select array_agg((q.settled_at is null)::text order by q.made_at) from brokerjobs.probe q),

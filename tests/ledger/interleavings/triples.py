@@ -31,7 +31,16 @@ from tests.ledger.interleavings.programs import (
     claims_and_releases,
     does,
 )
-from tests.ledger.interleavings.user_programs import deadline_passes, lease_runs_out, pays, probes, relays, replays
+from tests.ledger.interleavings.user_programs import (
+    adopts,
+    deadline_passes,
+    decides,
+    lease_runs_out,
+    pays,
+    probes,
+    relays,
+    replays,
+)
 
 _CLAIMER: Final = Part("another worker", "worker", claims())
 _REAPER: Final = Part("reaper", "coordinator", does(EXPIRE, in_one_step=True))
@@ -136,7 +145,7 @@ TRIPLES: Final = {
             (
                 Part("asks twice", "worker", does(COMPLETE, COMPLETE, in_one_step=True)),
                 _SCHEDULER,
-                Part("person", "owner", replays(), waits=True),
+                Part("person", "operator", replays()),
             ),
         ),
         Triple(
@@ -188,6 +197,43 @@ TRIPLES: Final = {
             (_WORKER_COMPLETES, _PERSON_CANCELS, _CLAIMER),
         ),
         Triple(
+            "it happened, it did not, late complete",
+            grounds.review,
+            (
+                Part("person", "operator", decides("happened"), waits=True),
+                Part("another person", "operator", decides("retry"), waits=True),
+                Part("worker", "worker", does(COMPLETE, in_one_step=True)),
+            ),
+        ),
+        Triple(
+            "it did not, cancel, claim in review",
+            grounds.review,
+            (Part("operator", "operator", decides("retry"), waits=True), _PERSON_CANCELS, _CLAIMER),
+        ),
+        Triple(
+            "give up, replay, late complete",
+            grounds.review,
+            (
+                Part("person", "operator", decides("give_up"), waits=True),
+                Part("another person", "operator", replays()),
+                _WORKER_COMPLETES,
+            ),
+        ),
+        Triple(
+            "late complete, due, replay",
+            grounds.lost_last,
+            (_WORKER_COMPLETES, _SCHEDULER, Part("person", "operator", replays())),
+        ),
+        Triple(
+            "adopt, replay, claim",
+            grounds.failed_with_a_kept_success,
+            (
+                Part("person", "operator", adopts(), waits=True),
+                Part("another person", "operator", replays()),
+                _CLAIMER,
+            ),
+        ),
+        Triple(
             "asked, complete_v1, expire",
             grounds.over,
             (Part("worker", "worker", does(ASKED)), _handler(), _REAPER),
@@ -221,6 +267,6 @@ TRIPLES: Final = {
             (_REAPER, Part("second reaper", "coordinator", does(EXPIRE, in_one_step=True)), _WORKER_COMPLETES),
         ),
         *batches.TRIPLES,
+        *pausing.TRIPLES,
     )
 }
-        *pausing.TRIPLES,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tests.ledger.interleavings.programs import ASKED, COMPLETE, FAIL, answered, asking
+from tests.ledger import ledger_caller
+from tests.ledger.interleavings.programs import ASKED, COMPLETE, FAIL, Call, answered, asking
 from tests.ledger.interleavings.scenes import Told
 from tests.ledger.ledger_caller import RESULT
 
 if TYPE_CHECKING:
-    from tests.ledger.interleavings.programs import Call
+    from tests.ledger.interleavings.scenes import Scene
     from tests.ledger.interleavings.sessions import Hand, Program, Steps
 
 LEASE: Final = 30.0  # seconds, of every type of the grounds
@@ -129,13 +130,46 @@ def _paying(hand: Hand, *, completes: bool, connection: str) -> Steps:
 
 
 def replays() -> Program:
-    """A person replays a failed job, which clears the row's attempt (stands in until the ledger has a function)."""
+    """A person replays a failed job, once, whatever they are told."""
 
     def program(hand: Hand) -> Steps:
-        hand.begin()
-        ((replayed,),) = hand.caller.sql("select notes.replay(%s)", hand.scene.job)
-        yield "replays, not yet committed" if replayed else "finds nothing to replay"
-        hand.commit()
-        return "commits"
+        request = ledger_caller.asking()
+        replay = Call("replay", lambda c, s: c.replay(s.job, request=request)[0], stops=(2,))
+        return (yield from asking(hand, replay))
 
     return program
+
+
+def decides(decision: str) -> Program:
+    """A person reads a review, and then decides on what they have read."""
+
+    def program(hand: Hand) -> Steps:
+        scene, request = hand.scene, ledger_caller.asking()
+        read = int(scene.ledger.operator.review(scene.job)["version"])
+        yield "reads the review"
+        resolve = Call(
+            "resolve", lambda c, s: c.resolve(s.job, decision, version=read, request=request)["verdict"], stops=(1,)
+        )
+        word = yield from asking(hand, resolve)
+        if scene.told[-1].word == "decided" and _last_before_decision(scene) != read:
+            scene.broken.append("a decision is made on the record that was read")
+        return word
+
+    return program
+
+
+def adopts() -> Program:
+    """A person adopts the kept success of the attempt in hand."""
+
+    def program(hand: Hand) -> Steps:
+        request = ledger_caller.asking()
+        return (yield from asking(hand, Call("adopt", lambda c, s: c.adopt(s.held, request)["verdict"])))
+
+    return program
+
+
+def _last_before_decision(scene: Scene) -> int:
+    """The last event that a decision could have seen."""
+    seen = [one.seq for one in scene.ledger.rows.events(scene.job) if one.kind != "duplicate_delivery"]
+    (decided,) = [one.seq for one in scene.ledger.rows.events(scene.job, "review_decided")]
+    return max(seq for seq in seen if seq < decided)
