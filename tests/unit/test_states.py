@@ -101,8 +101,8 @@ def test_verdicts__are_those_that_sql_returns() -> None:
         "IntentVerdict": "granted happened unknown lost too_long locked",
         "OutcomeVerdict": "recorded contradicts no_intent locked",
         "RejectReason": (
-            "newer_attempt resource_taken job_succeeded job_failed job_cancelled deadline unknown_effect released decided "
-            "unknown_attempt unknown_job already_reported"
+            "newer_attempt resource_taken job_succeeded job_failed job_cancelled deadline unknown_effect released "
+            "decided unknown_attempt unknown_job already_reported"
         ),
     }
 
