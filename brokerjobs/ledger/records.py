@@ -252,7 +252,7 @@ def attempt_record(data: Mapping[str, Any]) -> AttemptRecord:
 
 
 def _effect(data: Mapping[str, Any]) -> EffectRecord:
-    outcome = data["outcome"] or {}
+    outcome: Mapping[str, Any] = data["outcome"] or {}
     return EffectRecord(
         name=data["name"],
         try_number=data["try"],

@@ -91,12 +91,13 @@ async def _find_out(job_type: JobType[Any, Any], reconciler: Handler, review: ef
 
 def _as_data(finding: Any, job_type: JobType[Any, Any]) -> dict[str, Any]:
     match finding:
-        case Happened(reference=reference):
-            if not reference:
+        case Happened():
+            happened: Happened[Any] = finding
+            if not happened.reference:
                 message = "Happened() needs a reference: what proves it in the world outside"
                 raise ValueError(message)
-            body = json.loads(job_type.encode_result(finding.result))
-            return {"as": "happened", "result": body, "reference": texts.first_part(reference, _WORDS)}
+            body = json.loads(job_type.encode_result(happened.result))
+            return {"as": "happened", "result": body, "reference": texts.first_part(happened.reference, _WORDS)}
         case DidNotHappen():
             return {"as": "did_not_happen", "why": texts.first_part(str(finding), _WORDS)}
         case StillUnknown(why):

@@ -214,8 +214,11 @@ class ModelJob:
         attempt = self.attempts[self.current]
         attempt.closed = attempt.at_deadline = True
         self._decide("deadline", None, classified=False)
-        self.deadline_noted = self.state == "review"
+        self.deadline_noted = self._is_in_review()
         return True
+
+    def _is_in_review(self) -> bool:
+        return self.state == "review"
 
     def _end_waiting(self, *, ring: bool) -> None:
         """`ring`: made claimable; a claim goes on without one."""
