@@ -7,7 +7,7 @@ import json
 import logging
 import random
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from brokerjobs.context import Happened, OpenEffect, ReviewContext, StillUnknown
 from brokerjobs.errors import DidNotHappen, LedgerUnavailable
@@ -92,7 +92,7 @@ async def _find_out(job_type: JobType[Any, Any], reconciler: Handler, review: ef
 def _as_data(finding: Any, job_type: JobType[Any, Any]) -> dict[str, Any]:
     match finding:
         case Happened():
-            happened: Happened[Any] = finding
+            happened = cast("Happened[object]", finding)
             if not happened.reference:
                 message = "Happened() needs a reference: what proves it in the world outside"
                 raise ValueError(message)
