@@ -123,7 +123,8 @@ class Coordinator:
 
 def service_names(*, removing: bool) -> frozenset[str]:
     """The services that a coordinator runs, with or without the one that removes."""
-    names = {relay.NAME, reaper.NAME, scheduler.NAME, routes.NAME, partitions.NAME, reconcile.NAME}
+    always = (relay, reaper, scheduler, routes, partitions, reconcile, retry_budget)
+    names = {service.NAME for service in always}
     return frozenset(names | {retention.NAME} if removing else names)
 
 

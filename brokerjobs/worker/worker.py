@@ -60,7 +60,7 @@ class DrainedWith(enum.IntEnum):
 
 
 class Worker:
-    """Runs the job types of its duty until it is told to drain."""
+    """Runs the job types of its duty until it is told to drain; made on the event loop that it runs on."""
 
     def __init__(self, duty: Duty, options: WorkerOptions, services: Services | None = None) -> None:
         _check(duty, options)
@@ -115,6 +115,9 @@ class Worker:
         self._runner = Runner(
             self._completions, self._settlement, self._lending, Places(self._threads, self._processes)
         )
+        self._attempts = Running(
+            self._runner, self._slots, grace=options.stop_grace, limit=options.leaks_at_most, at_limit=self._recycle
+        )
         self._claims = Claims(
             duty,
             self._claiming,
@@ -124,6 +127,13 @@ class Worker:
         )
         self._reconcilers = Reconcilers(duty, ledger, options.reconcile)
         self._keeping = LedgerConnection(ledger)
+        self._keeper = LeaseKeeper(
+            self._keeping,
+            asyncio.get_running_loop(),
+            renewal=options.renewal,
+            heartbeat=options.heartbeat,
+            calls=Calls(self._beat, self._attempts.stopping.cancel),
+        )
         self._alive = AliveFile(options.alive_file)
 
     @property
@@ -144,20 +154,6 @@ class Worker:
 
     async def run(self) -> DrainedWith:
         """Runs until `drain`; raises SchemaMismatch (TopologyMismatch), PermissionDenied, LedgerUnavailable."""
-        self._attempts = Running(
-            self._runner,
-            self._slots,
-            grace=self._options.stop_grace,
-            limit=self._options.leaks_at_most,
-            at_limit=self._recycle,
-        )
-        self._keeper = LeaseKeeper(
-            self._keeping,
-            asyncio.get_running_loop(),
-            renewal=self._options.renewal,
-            heartbeat=self._options.heartbeat,
-            calls=Calls(self._beat, self._attempts.stopping.cancel),
-        )
         try:
             self._alive.begin()
             await self._register()

@@ -202,7 +202,7 @@ async def test_coordinator__says_once_that_a_login_may_run_nothing_and_ends(
 
 
 async def test_coordinator__a_service_that_is_denied_stops_no_other(staged: Stage, publisher: Publisher) -> None:
-    await staged.sql("revoke execute on function brokerjobs.outbox_take from brokerjobs_coordinator")
+    await staged.sql("revoke execute on function brokerjobs.outbox_messages from brokerjobs_coordinator")
     services = coordinator(staged, publisher)
     async with running(services):
         services.hear([])

@@ -31,7 +31,7 @@ AFTER = {
     ("expire", "over"): {"cancel": "cancelled", "fence_v1": "BJ003", "complete_v1": "True"},
     ("due", "waiting"): {"cancel": "cancelled", "fence_v1": "BJ003", "complete_v1": "True"},
     ("cancel", "running"): {"cancel": "requested", "fence_v1": "BJ003", "complete_v1": "BJ003"},
-    ("cancel", "rung"): {"cancel": "refused", "fence_v1": "BJ003", "complete_v1": "BJ003"},
+    ("cancel", "rung"): {"cancel": "cancelled", "fence_v1": "BJ003", "complete_v1": "BJ003"},
     ("fence_v1", "running"): {"cancel": "requested", "fence_v1": "None", "complete_v1": "False"},
     ("complete_v1", "running"): {"cancel": "refused", "fence_v1": "BJ002", "complete_v1": "BJ002"},
 }

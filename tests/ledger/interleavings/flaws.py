@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tests.ledger.interleavings.scenes import Stage
 
 _SQL: Final = Path(brokerjobs.ledger.__file__).parent / "sql"
-_HOLD: Final = "  s job_state := hold_place_or_raise(p_job, p_attempt, p_fencing_number, false);\n"
-_LOOK: Final = "  t timestamptz := clock();\n"
+_HOLD: Final = "  s := hold_place_or_raise(p_job, p_attempt, p_fencing_number, false);\n"
+_LOOK: Final = "  t := clock();\n"
 _WRITE_ONCE: Final = ("attempt_closed_once", "attempt_reported_once")
 
 
