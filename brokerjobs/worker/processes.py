@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from brokerjobs.errors import ConfigurationError
 from brokerjobs.handlers import RunsIn
+from brokerjobs.rules import texts
 from brokerjobs.rules.failures import Failure, FailureClass, Snoozed
 from brokerjobs.worker import child, frames
 from brokerjobs.worker.endings import Ending, Returned, Stopped, died_failure
@@ -252,7 +253,7 @@ def _ending(attempt: Attempt, answer: dict[str, Any]) -> Ending:
         failure_class=FailureClass(data["class"]),
         classified=data["classified"],
         error_type=data["type"],
-        message=data["message"],
-        traceback=data["traceback"],
+        message=texts.redacted(data["message"]),  # again: the child does not know the secrets of this process
+        traceback=texts.redacted(data["traceback"]),
         retry_after=None if wait is None else timedelta(seconds=wait),
     )
