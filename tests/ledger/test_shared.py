@@ -35,7 +35,8 @@ def database(databases: Databases) -> Iterator[Database]:
 
 @pytest.fixture
 def shared(database: Database) -> Iterator[SharedConnections]:
-    made = SharedConnections(ConnectOptions(database.owner_url), limit=2, patience_seconds=0.2)
+    """Of the login that never goes through a pooler: the tests tell connections apart by their sessions."""
+    made = SharedConnections(ConnectOptions(database.admin_url), limit=2, patience_seconds=0.2)
     yield made
     made.close()
 
