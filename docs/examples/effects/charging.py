@@ -61,12 +61,13 @@ def _(order: Order, ctx: SyncJobContext) -> Receipt:
 @charge.reconciler
 def _(order: Order, ctx: ReviewContext) -> Finding[Receipt]:
     """Asks the service what became of a charge whose key it may have forgotten."""
-    for effect in ctx.effects:
-        found = _ask("GET", f"/charges/{effect.key}")
-        if found:
-            return Happened(Receipt(**found), found["reference"])
-        return DidNotHappen(f"no charge has the key {effect.key}")
-    return StillUnknown(f"nothing is known of order {order.number}")
+    if len(ctx.effects) != 1:
+        return StillUnknown(f"not only the charge of order {order.number} is unknown")
+    (effect,) = ctx.effects
+    found = _ask("GET", f"/charges/{effect.key}")
+    if found:
+        return Happened(Receipt(**found), found["reference"])
+    return DidNotHappen(f"no charge has the key {effect.key}")
 
 
 def _ask(method: str, path: str, body: dict[str, Any] | None = None, key: str = "") -> dict[str, Any]:
