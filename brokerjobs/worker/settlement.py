@@ -29,6 +29,7 @@ class Settlement:
         self._due: list[tuple[Delivery, Attempt | None]] = []
         self._sent: list[calls.SentAck] = []
         self._some_sent = asyncio.Event()
+        self._recording = asyncio.Lock()
 
     def ack(self, delivery: Delivery, attempt: Attempt | None = None) -> None:
         """Acknowledges a delivery, at the end of this turn of the loop; `attempt` is what it was granted, if any."""
@@ -66,14 +67,15 @@ class Settlement:
             await self.record()
 
     async def record(self) -> None:
-        """Records the acks that were sent; keeps them if the ledger is away."""
-        self._some_sent.clear()
-        sent, self._sent = self._sent, []
-        if not sent:
-            return
-        try:
-            await self._connection.fetch(calls.acked(sent))
-        except LedgerUnavailable:
-            self._sent = (sent + self._sent)[-_MOST_KEPT:]
-            await asyncio.sleep(1.0)
-            self._some_sent.set()
+        """Records all acks that were sent, also those whose record is under way; keeps them if the ledger is away."""
+        async with self._recording:
+            self._some_sent.clear()
+            sent, self._sent = self._sent, []
+            if not sent:
+                return
+            try:
+                await self._connection.fetch(calls.acked(sent))
+            except LedgerUnavailable:
+                self._sent = (sent + self._sent)[-_MOST_KEPT:]
+                await asyncio.sleep(1.0)
+                self._some_sent.set()

@@ -81,7 +81,8 @@ def _decided_by_the_ledger(attempt: dict[str, Any], clock_seconds: float) -> Non
     """The lease is the ledger's, and each observed time stands beside the one when the ledger heard of it."""
     claimed = at(attempt["claimed_at"])
     assert at(attempt["lease"]["first_until"]) - claimed == timedelta(seconds=1)
-    assert attempt["late"] is False
+    # Either the ledger ended it at its deadline, and the report came after that, or the report was the end.
+    assert attempt["late"] is (attempt["closed"]["as"] == "timed_out")
     for observed, received in (
         (attempt["report"]["observed_at"], attempt["report"]["received_at"]),
         (attempt["observed_started_at"], attempt["claimed_at"]),
