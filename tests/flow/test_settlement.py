@@ -31,7 +31,7 @@ async def test_record__waits_for_the_one_that_is_under_way(database: Database, n
             await asyncio.sleep(0)
             assert settlement._sent == []
             drained = asyncio.create_task(settlement.record())
-            for _ in range(10):
+            for _turn in range(10):
                 await asyncio.sleep(0)
             assert not drained.done()
         await asyncio.wait_for(drained, 10)
