@@ -41,8 +41,13 @@ def test_show__makes_the_file_and_makes_it_young_again(tmp_path: Path) -> None:
 def test_show__of_what_cannot_be_written_any_more_ends_nothing(tmp_path: Path) -> None:
     AliveFile(tmp_path / "absent" / "alive").show()
 
+    assert list(tmp_path.iterdir()) == []
 
-def test_alive_file__that_nobody_wants_is_none() -> None:
+
+def test_alive_file__that_nobody_wants_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     alive = AliveFile(None)
     alive.begin()
     alive.show()
+
+    assert list(tmp_path.iterdir()) == []

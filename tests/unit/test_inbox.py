@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from brokerjobs.worker.inbox import Inbox
@@ -64,6 +66,10 @@ async def test_some__waits_while_there_is_nothing(inbox: Inbox) -> None:
     inbox.put(delivery())
     await inbox.some()
     taken = inbox.take(1)
+    waiting = asyncio.create_task(inbox.some())
+    await asyncio.sleep(0)
+    assert not waiting.done()
     inbox.answered(taken, taken)
 
-    await inbox.some()
+    ended, _ = await asyncio.wait({waiting}, timeout=5)
+    assert ended == {waiting}

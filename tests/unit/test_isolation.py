@@ -76,7 +76,8 @@ async def test_isolation__notices_what_happens_while_it_is_waited_for(time: Time
     isolation.begin(["a"])
     waiting = asyncio.create_task(isolation.over())
     await asyncio.sleep(0)
+    assert not waiting.done()
     isolation.settled("a", 2)
 
-    async with asyncio.timeout(5):
-        await waiting
+    ended, _ = await asyncio.wait({waiting}, timeout=5)
+    assert ended == {waiting}

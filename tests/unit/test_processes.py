@@ -71,6 +71,7 @@ async def test_processes__that_cannot_start_say_so_and_try_again(caplog: pytest.
         return caplog.text.count("a process for handlers did not start (exit code 1)") == 2
 
     await eventually(twice, 30)
+    assert not starting.done()  # and would go on
     starting.cancel()
     await asyncio.wait({starting})
 
@@ -79,4 +80,8 @@ async def test_processes__are_none_if_nobody_wants_them() -> None:
     kind = app.job_type("in.thread", int, int, repeatable=True)
     kind.handler(sync)  # it takes what a thread is given as well
 
-    await Processes([kind], 4).run()
+    running = asyncio.create_task(Processes([kind], 4).run())
+    ended, _ = await asyncio.wait({running}, timeout=30)
+
+    assert ended == {running}
+    running.result()
