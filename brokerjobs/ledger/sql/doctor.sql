@@ -32,10 +32,10 @@ begin
         'seconds_left', date_part('epoch', s.until - t)) order by s.name), '[]') from service s),
     'processes', (select coalesce(jsonb_agg(jsonb_build_object('name', x.name, 'role', x.role, 'login', x.login, 'routes', x.routes,
         'state', x.state, 'offset_seconds', date_part('epoch', x.observed_at - x.heartbeat_at))), '[]') from unnest(v_living) x),
-    'types', (select coalesce(jsonb_agg(jsonb_build_object('namespace', y.namespace, 'name', y.name, 'route', y.namespace || '.q.' || y.queue,
+    'types', (select coalesce(jsonb_agg(jsonb_build_object('namespace', y.namespace, 'name', y.name, 'route', route_name(y.namespace, y.queue, y.needs_hash, 'normal'),
         'time_limit_seconds', date_part('epoch', y.time_limit)) order by y.namespace, y.name), '[]') from job_type y),
     'routes', (select coalesce(jsonb_agg(jsonb_build_object('name', r.name, 'namespace', r.namespace, 'declared', r.declared_at is not null)
-        order by r.name), '[]') from route r),
+        order by r.name), '[]') from route r where r.wanted and r.retired_at is null),
     'quarantined', (select coalesce(jsonb_object_agg(q.reason, q.times), '{}') from (
         select x.reason, count(*) as times from (select y.reason from quarantine y where y.at > t - interval '1 day'
           order by y.id desc limit 10000) x group by x.reason order by count(*) desc limit 20) q),

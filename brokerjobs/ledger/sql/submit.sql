@@ -30,7 +30,7 @@ declare
   g_ticket uuid[] := '{}';
 begin
   select * into y from job_type x where x.namespace = p_namespace and x.name = p_type;
-  v_route := y.namespace || '.q.' || y.queue;
+  v_route := route_name(y.namespace, y.queue, y.needs_hash, 'normal');
   v_there := array(select x.id from job x where x.id = any (p_ids));
   if p_not_before_in is not null then
     p_not_before := array(select coalesce(a.at, t + a.after) from unnest(p_not_before, p_not_before_in) a (at, after));

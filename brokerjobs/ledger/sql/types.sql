@@ -3,7 +3,7 @@
 create or replace function types(p_namespace text, p_type text) returns table (type jsonb)
 language sql stable security definer set search_path = brokerjobs, pg_temp as $$
   select jsonb_build_object(
-      'namespace', y.namespace, 'name', y.name, 'queue', y.queue, 'route', y.namespace || '.q.' || y.queue,
+      'namespace', y.namespace, 'name', y.name, 'queue', y.queue, 'route', route_name(y.namespace, y.queue, y.needs_hash, 'normal'),
       'repeatable', y.repeatable, 'lease_seconds', extract(epoch from y.lease), 'time_limit_seconds', extract(epoch from y.time_limit),
       'retry', jsonb_build_object('attempts', y.retry_attempts, 'elapsed_seconds', extract(epoch from y.retry_elapsed),
         'first_delay_seconds', extract(epoch from y.retry_first_delay), 'factor', y.retry_factor,

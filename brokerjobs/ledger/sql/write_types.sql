@@ -1,7 +1,7 @@
 -- Registers job types and their routes. Missing ones are inserted; others are changed only if p_change (brokerjobs setup),
 -- since jobs carry the terms of their submit and old workers that restart must not flip them back.
 -- p_types: [{name, queue, repeatable, lease, time_limit, retry: {attempts, elapsed, first_delay, factor, max_delay},
--- placement_deadline, fingerprint}], durations in seconds. Answers each type: added | same | differs | changed.
+-- placement_deadline, fingerprint, needs, needs_hash}], durations in seconds. Answers each type: added | same | differs | changed.
 create or replace function write_types(p_namespace text, p_types jsonb, p_change boolean)
 returns table (name text, verdict text, was jsonb, wanted jsonb)
 language plpgsql volatile as $$
@@ -21,12 +21,12 @@ begin
       (v #>> '{retry,attempts}')::integer, make_interval(secs => (v #>> '{retry,elapsed}')::double precision),
       make_interval(secs => (v #>> '{retry,first_delay}')::double precision), (v #>> '{retry,factor}')::double precision,
       make_interval(secs => (v #>> '{retry,max_delay}')::double precision),
-      make_interval(secs => (v ->> 'placement_deadline')::double precision), v ->> 'fingerprint', 262144, 262144, t, session_user)::job_type;
-    insert into route (name, namespace, queue, made_at)
-      values (p_namespace || '.q.' || w.queue, p_namespace, w.queue, t) on conflict do nothing;
+      make_interval(secs => (v ->> 'placement_deadline')::double precision), v ->> 'fingerprint', 262144, 262144, t, session_user,
+      coalesce(v -> 'needs', '[]'), v ->> 'needs_hash')::job_type;
     name := w.name; was := null; wanted := null;
     insert into job_type select w.* on conflict do nothing;
     if found then
+      perform route_of_type(w, t);
       verdict := 'added'; return next; continue;
     end if;
     select * into y from job_type x where x.namespace = p_namespace and x.name = w.name for update;
@@ -40,8 +40,10 @@ begin
         update job_type x set queue = w.queue, repeatable = w.repeatable, lease = w.lease, time_limit = w.time_limit,
             retry_attempts = w.retry_attempts, retry_elapsed = w.retry_elapsed, retry_first_delay = w.retry_first_delay,
             retry_factor = w.retry_factor, retry_max_delay = w.retry_max_delay, placement_deadline = w.placement_deadline,
-            payload_fingerprint = w.payload_fingerprint, registered_at = t, registered_by = session_user
+            payload_fingerprint = w.payload_fingerprint, registered_at = t, registered_by = session_user,
+            needs = w.needs, needs_hash = w.needs_hash
           where x.namespace = p_namespace and x.name = w.name;
+        perform route_of_type(w, t);
       end if;
     end if;
     return next;
