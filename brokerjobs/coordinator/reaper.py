@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 from brokerjobs.coordinator.service import LED_ELSEWHERE
 from brokerjobs.ledger import ticks
 from brokerjobs.rules import reviews
-from brokerjobs.rules.states import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,12 +61,10 @@ class Reaper:
         rows = await self._ledger.fetch(ticks.reap(self._candidacy, 0 if resting else self._batch))
         if not rows[0].leading:
             return LED_ELSEWHERE
-        expired = [attempt for row in rows if (attempt := row.expired()) is not None]
-        for attempt in expired:
-            _log.info("job %s is %s: attempt %s lost its lease", attempt.job_id, attempt.state, attempt.attempt_id)
-            if attempt.state == JobState.REVIEW:
-                message, extra = reviews.opened(attempt.job_id, f"attempt {attempt.attempt_id} lost its lease")
-                _log.warning("%s", message, extra=extra)
+        expired = [row for row in rows if row.job_id is not None]
+        for row in expired:
+            _log.info("job %s is %s: attempt %s lost its lease", row.job_id, row.state, row.attempt_id)
+            reviews.tell(_log, row.opened)
         now = self._monotonic()
         full = len(expired) >= self._batch
         if not resting:

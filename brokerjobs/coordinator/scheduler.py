@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from brokerjobs.coordinator.service import LED_ELSEWHERE
 from brokerjobs.ledger import ticks
+from brokerjobs.rules import reviews
 
 if TYPE_CHECKING:
     from brokerjobs.coordinator.service import Periods
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from brokerjobs.ledger.ticks import Candidacy
 
 NAME: Final = "scheduler"
+
+_log = logging.getLogger(__name__)
 
 
 class Scheduler:
@@ -34,5 +38,7 @@ class Scheduler:
         rows = await self._ledger.fetch(ticks.schedule(self._candidacy, self._periods.batch))
         if not rows[0].leading:
             return LED_ELSEWHERE
+        for row in rows:
+            reviews.tell(_log, row.opened)
         ended = sum(row.job_id is not None for row in rows)
         return timedelta(0) if ended >= self._periods.batch else self._periods.tick / 2

@@ -53,7 +53,10 @@ class ClaimRequest:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """Answer to one claim, in the order asked; everything after `until` is set only if granted."""
+    """Answer to one claim, in the order asked; everything after `until` is set only if granted.
+
+    Here and below `opened` is the review that this very call has opened, if it has (`review_opening`).
+    """
 
     job_id: UUID
     attempt_id: UUID
@@ -73,6 +76,7 @@ class Claimed:
     tags: dict[str, str]
     deadline: datetime | None
     traceparent: str | None
+    opened: dict[str, Any] | None
 
 
 def claim(
@@ -80,8 +84,9 @@ def claim(
 ) -> Query[Claimed]:
     """Claims jobs for a worker that handles `types` of `namespace`."""
     return Query(
-        "select * from brokerjobs.claim(%s, %s, %s, %s::text[], %s::uuid[], %s::uuid[], %s::text[], %s::uuid[],"
-        " %s::boolean[], %s::timestamptz[])",
+        "select t.*, case t.verdict when 'review' then brokerjobs.review_opening(t.job_id) end"
+        " from brokerjobs.claim(%s, %s, %s, %s::text[], %s::uuid[], %s::uuid[], %s::text[], %s::uuid[],"
+        " %s::boolean[], %s::timestamptz[]) t",
         [
             process.id,
             process.name,
@@ -114,12 +119,14 @@ class Verdict:
     job_id: UUID
     attempt_id: UUID
     verdict: str
+    opened: dict[str, Any] | None
 
 
 def start(holdings: Sequence[Holding], observed_at: Sequence[datetime]) -> Query[Verdict]:
     """Commits the start of attempts before their handlers run."""
     return Query(
-        "select * from brokerjobs.start(%s::uuid[], %s::uuid[], %s::bigint[], %s::timestamptz[])",
+        "select t.*, case t.verdict when 'lost' then brokerjobs.review_opening(t.job_id) end"
+        " from brokerjobs.start(%s::uuid[], %s::uuid[], %s::bigint[], %s::timestamptz[]) t",
         [*columns(holdings), array_literal(observed_at)],
         Verdict,
     )
@@ -133,12 +140,14 @@ class Renewed:
     attempt_id: UUID
     verdict: str
     lease_seconds: float | None
+    opened: dict[str, Any] | None
 
 
 def renew(holdings: Sequence[Holding], started_at: Sequence[datetime | None]) -> Query[Renewed]:
     """Renews leases; `started_at` carries the observed start of an attempt once, then None."""
     return Query(
-        "select * from brokerjobs.renew(%s::uuid[], %s::uuid[], %s::bigint[], %s::timestamptz[])",
+        "select t.*, case t.verdict when 'lost' then brokerjobs.review_opening(t.job_id) end"
+        " from brokerjobs.renew(%s::uuid[], %s::uuid[], %s::bigint[], %s::timestamptz[]) t",
         [*columns(holdings), array_literal(started_at)],
         Renewed,
     )
@@ -168,26 +177,28 @@ class Reported:
     late: bool | None
     state: str | None
     until: datetime | None
+    opened: dict[str, Any] | None
 
 
 def complete(reports: Sequence[Report]) -> Query[Reported]:
     """Reports results."""
-    return Query("select * from brokerjobs.complete(" + _REPORT, _report_columns(reports), Reported)  # noqa: S608  # literals of this module
+    return Query(_OPENED + "brokerjobs.complete(" + _REPORT, _report_columns(reports), Reported)
 
 
 def fail(reports: Sequence[Report]) -> Query[Reported]:
     """Reports failures: {class, classified, type, message, traceback, retry_after, result}."""
-    return Query("select * from brokerjobs.fail(" + _REPORT, _report_columns(reports), Reported)  # noqa: S608  # literals of this module
+    return Query(_OPENED + "brokerjobs.fail(" + _REPORT, _report_columns(reports), Reported)
 
 
 def release(reports: Sequence[Report]) -> Query[Reported]:
     """Gives attempts back: {why: drain | snooze | not_here, classified, until}."""
-    return Query("select * from brokerjobs.release(" + _REPORT, _report_columns(reports), Reported)  # noqa: S608  # literals of this module
+    return Query(_OPENED + "brokerjobs.release(" + _REPORT, _report_columns(reports), Reported)
 
 
+_OPENED = "select t.*, case t.state when 'review' then brokerjobs.review_opening(t.job_id) end from "
 _REPORT = (
     "%s::uuid[], %s::uuid[], %s::bigint[], %s::text[], %s::timestamptz[], %s::timestamptz[], %s::integer[],"
-    " %s::double precision[], %s::double precision[])"
+    " %s::double precision[], %s::double precision[]) t"
 )
 
 

@@ -73,6 +73,7 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "effect_outcome",
         "review_ask",
         "review_found",
+        "review_opening",
     },
     COORDINATOR: EVERYBODY
     | {
@@ -97,6 +98,7 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "retain_evidence",
         "retain_events",
         "stretch_retries",
+        "review_opening",
     },
     READER: EVERYBODY | LOOKS,
     OPERATOR: EVERYBODY

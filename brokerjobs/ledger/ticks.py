@@ -8,11 +8,11 @@ of copies.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from brokerjobs.ledger.calls import Nothing, ProcessIdentity, array_literal
 from brokerjobs.ledger.database import Query
-from brokerjobs.ledger.services import Due, Expired, Route
+from brokerjobs.ledger.services import Route
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,25 +89,22 @@ def outbox_refused(tickets: Sequence[UUID]) -> Query[Nothing]:
 
 @dataclass(frozen=True, slots=True)
 class Reaped:
-    """A row of `reap`; without a job if nothing was given up."""
+    """A row of `reap`; without a job if nothing was given up. `opened`: the review that its step has opened."""
 
     leading: bool
     job_id: UUID | None
     attempt_id: UUID | None
     state: str | None
     until: datetime | None
-
-    def expired(self) -> Expired | None:
-        """The attempt that was given up, if the row has one."""
-        if self.job_id is None or self.attempt_id is None:
-            return None
-        return Expired(self.job_id, self.attempt_id, self.state or "", self.until)
+    opened: dict[str, Any] | None
 
 
 def reap(candidacy: Candidacy, limit: int) -> Query[Reaped]:
     """Gives up attempts whose lease is over; with limit 0 it only keeps the lead, and so the reaper's tick."""
     return Query(
-        "select l.leads, t.job_id, t.attempt_id, t.state, t.until from brokerjobs.lead(%s, %s, %s, %s) l(leads)"
+        "select l.leads, t.job_id, t.attempt_id, t.state, t.until,"
+        " case t.state when 'review' then brokerjobs.review_opening(t.job_id) end"
+        " from brokerjobs.lead(%s, %s, %s, %s) l(leads)"
         " left join lateral brokerjobs.expire(%s, case when l.leads then %s else 0 end) t on true",
         [*candidacy.params(), candidacy.process.name, limit],
         Reaped,
@@ -116,21 +113,19 @@ def reap(candidacy: Candidacy, limit: int) -> Query[Reaped]:
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """A row of `schedule`; without a job if none was due."""
+    """A row of `schedule`; without a job if none was due. `opened`: the review that its deadline has opened."""
 
     leading: bool
     job_id: UUID | None
     state: str | None
-
-    def due(self) -> Due | None:
-        """The job whose waiting ended, if the row has one."""
-        return None if self.job_id is None else Due(self.job_id, self.state or "")
+    opened: dict[str, Any] | None
 
 
 def schedule(candidacy: Candidacy, limit: int) -> Query[Scheduled]:
     """Ends the waiting of jobs that are due, or past their deadline."""
     return Query(
-        "select l.leads, t.job_id, t.state from brokerjobs.lead(%s, %s, %s, %s) l(leads)"
+        "select l.leads, t.job_id, t.state, case t.state when 'review' then brokerjobs.review_opening(t.job_id) end"
+        " from brokerjobs.lead(%s, %s, %s, %s) l(leads)"
         " left join lateral brokerjobs.due(case when l.leads then %s else 0 end) t on true",
         [*candidacy.params(), limit],
         Scheduled,

@@ -14,6 +14,7 @@ from uuid_utils.compat import uuid7
 from brokerjobs.errors import LedgerUnavailable
 from brokerjobs.ledger import calls
 from brokerjobs.ledger.group_commit import MAX_ROWS
+from brokerjobs.rules import reviews
 from brokerjobs.rules.verdicts import ClaimVerdict
 from brokerjobs.worker.attempt import Attempt
 
@@ -110,6 +111,7 @@ class Claims:
 
     def _take_answer(self, delivery: Delivery, answer: calls.Claimed, asked_at: float) -> bool:
         """Acts on one verdict; False if it was no answer."""
+        reviews.tell(log, answer.opened)  # a claim that finds a lost attempt takes the reaper's step
         match ClaimVerdict(answer.verdict):
             case ClaimVerdict.GRANTED:
                 self._answers.granted(Attempt(answer, delivery, self._duty.types[answer.type], asked_at))

@@ -14,7 +14,6 @@ from brokerjobs.ledger import calls, effects
 from brokerjobs.ledger.group_commit import GroupCommit
 from brokerjobs.rules import reviews, texts
 from brokerjobs.rules.failures import MESSAGE_LIMIT
-from brokerjobs.rules.states import JobState
 from brokerjobs.rules.verdicts import IntentVerdict, OutcomeVerdict, ReportVerdict, StartVerdict
 
 if TYPE_CHECKING:
@@ -77,6 +76,7 @@ class Completions:
         observed_at = datetime.now(UTC)
         answer = await self._started.ask((attempt.holding, observed_at))
         attempt.started_at = observed_at
+        reviews.tell(log, answer.opened)
         return StartVerdict(answer.verdict)
 
     def intent(self, intent: effects.Intent, /) -> asyncio.Future[effects.Granted]:
@@ -120,7 +120,8 @@ class Completions:
             "message": texts.first_part(str(error), MESSAGE_LIMIT),
             "fingerprint": attempt.job_type.fingerprint,
         }
-        return await self._released.ask(attempt.report(json.dumps(data), datetime.now(UTC)))
+        reported = await self._released.ask(attempt.report(json.dumps(data), datetime.now(UTC)))
+        return _told(reported, f"attempt {attempt.claimed.number} was given back (not_here)")
 
     async def asked(self, attempt: Attempt) -> calls.Asked:
         """Asks whether the attempt has reported, until the ledger answers (rule R7)."""
@@ -142,9 +143,7 @@ class Completions:
 
 def _told(reported: calls.Reported, cause: str) -> calls.Reported:
     """The ledger's verdict; said aloud if this report has put its job into review."""
-    if reported.state == JobState.REVIEW and not reported.late:
-        message, extra = reviews.opened(reported.job_id, cause)
-        log.warning("%s", message, extra=extra)
+    reviews.tell(log, reported.opened, cause)
     return reported
 
 

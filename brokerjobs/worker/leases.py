@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from brokerjobs.errors import LedgerUnavailable
 from brokerjobs.ledger.calls import renew
+from brokerjobs.rules import reviews
 from brokerjobs.rules.leases import renew_after
 from brokerjobs.rules.verdicts import RenewVerdict
 
@@ -182,6 +183,7 @@ class LeaseKeeper:
             return
         answered_at = time.monotonic()
         for attempt, answer in zip(attempts, answers, strict=True):
+            reviews.tell(log, answer.opened)  # past its deadline an attempt is ended by its renewal
             match RenewVerdict(answer.verdict):
                 case RenewVerdict.KEPT | RenewVerdict.CANCEL_REQUESTED as verdict:
                     if verdict is RenewVerdict.CANCEL_REQUESTED:

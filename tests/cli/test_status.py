@@ -17,6 +17,7 @@ from tests.ledger.ledger_driver import Doors, Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from uuid import UUID
 
     from tests.cli.command import Command
     from tests.databases import Databases
@@ -105,6 +106,37 @@ def test_status__tells_of_expired_leases_and_reviews(operator: Command, ledger: 
     assert "1 expired lease is not yet taken, the oldest ended 1m30s ago" in found["leases"]["message"]
     assert found["reviews"]["message"] == "1 review is open, the oldest for 2m"
     assert found["reviews"]["next"] == "brokerjobs review list"
+
+
+def test_status__has_the_figures_of_reviews_for_a_monitor(operator: Command, ledger: Ledger) -> None:
+    def opens_one() -> UUID:
+        unclear = ledger.worker.take(ledger.submit())
+        ledger.worker.fail(unclear, {**TEMPORARY, "class": "unsafe"})
+        return unclear.job_id
+
+    def figures(*where: str) -> dict[str, Any]:
+        found: dict[str, Any] = operator("status", *where, "-o", "json").json()["figures"]["reviews"]
+        return found
+
+    here = ("--namespace", ledger.place.namespace)
+    none = {"open": 0, "oldest_seconds": None, "example": None, "opened_in_last_hour": 0, "opened_in_last_day": 0}
+    assert figures(*here) == none
+
+    ledger.operator.resolve(opens_one(), "give_up")
+    ledger.clock.advance(7200)
+    oldest = opens_one()
+    ledger.clock.advance(600)
+    opens_one()
+
+    expected = {"open": 2, "oldest_seconds": 600, "example": str(oldest)}
+    assert figures(*here) == {**expected, "opened_in_last_hour": 2, "opened_in_last_day": 3}
+    assert figures()["opened_in_last_day"] >= 3
+    assert figures("--namespace", "elsewhere") == none
+    ledger.clock.advance(86_400 - 3600)
+    assert figures(*here)["opened_in_last_hour"] == 0
+    assert figures(*here)["opened_in_last_day"] == 2
+    ledger.clock.advance(3600)
+    assert figures(*here)["opened_in_last_day"] == 0
 
 
 def test_status__says_why_jobs_wait_for_a_delivery(operator: Command, ledger: Ledger) -> None:

@@ -99,8 +99,19 @@ async def test_reaper__says_that_a_review_opened_and_the_command_to_type(
     await reaper(staged).run_once()
 
     (said,) = [one for one in caplog.records if getattr(one, "event", None) == "review_opened"]
-    assert (said.levelname, getattr(said, "job_id", None)) == ("WARNING", str(job))
-    assert f"attempt {claimed.attempt_id} lost its lease" in said.getMessage()
+    (review,) = await staged.sql("select id from brokerjobs.review")
+    told = {
+        name: getattr(said, name) for name in ("review_id", "job_id", "attempt_id", "namespace", "job_type", "cause")
+    }
+    assert told == {
+        "review_id": str(review["id"]),
+        "job_id": str(job),
+        "attempt_id": str(claimed.attempt_id),
+        "namespace": staged.namespace,
+        "job_type": "work",
+        "cause": "attempt 1 lost its lease",
+    }
+    assert said.levelname == "WARNING"
     assert f"brokerjobs review show {job}" in said.getMessage()
 
 

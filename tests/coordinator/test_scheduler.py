@@ -10,6 +10,8 @@ from brokerjobs.ledger import services
 from tests.coordinator.stage import NOW, PERIODS, candidacy, process
 
 if TYPE_CHECKING:
+    import pytest
+
     from tests.coordinator.stage import Stage
 
 TEMPORARY = {"class": "temporary", "classified": True, "type": "TemporaryFailure", "message": "try again"}
@@ -74,6 +76,25 @@ async def test_scheduler__ends_a_running_job_at_its_deadline(staged: Stage) -> N
 
     status = await staged.status(job)
     assert (status.state, status.failure_class) == ("failed", "deadline")
+
+
+async def test_scheduler__says_that_a_review_opened_at_the_deadline_and_not_that_one_has_passed_it(
+    staged: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    await staged.sql("update brokerjobs.job_type set repeatable = false")
+    ended, noted = await staged.submit(2, deadline=datetime.now(UTC) + timedelta(hours=1))
+    claimed = await staged.claim(ended)
+    unclear = await staged.claim(noted)
+    await staged.sql("update brokerjobs.job_state set started = true")
+    await staged.report(unclear, {**TEMPORARY, "class": "unsafe"})
+    await staged.sql("update brokerjobs.job_state set deadline = clock_timestamp()")
+
+    await scheduler(staged).run_once()
+
+    (said,) = [one for one in caplog.records if getattr(one, "event", None) == "review_opened"]
+    told = [getattr(said, name) for name in ("job_id", "attempt_id", "cause")]
+    assert told == [str(ended), str(claimed.attempt_id), "attempt 1 ran at its job's deadline"]
+    assert await staged.value("select bool_and(deadline_noted) from brokerjobs.job_state")
 
 
 async def test_scheduler__looks_twice_a_tick_so_that_a_deadline_is_kept_within_one(staged: Stage) -> None:

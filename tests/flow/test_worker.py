@@ -92,9 +92,10 @@ async def test_not_repeatable__unclassified_exception_goes_to_review_and_a_class
     assert [attempt["state"] for attempt in done["attempts"]] == ["failed", "completed"]
     assert [e["kind"] for e in done["events"]].count("started") == 2
     (said,) = [one for one in caplog.records if getattr(one, "event", None) == "review_opened"]
+    attempt, review = reviewed["attempts"][0]["id"], reviewed["reviews"][0]["id"]
     assert said.getMessage() == (
-        f"review_opened: job {unclear.id}: attempt 1 failed (unsafe, RuntimeError); its outcome is unknown, see: "
-        f"brokerjobs review show {unclear.id}"
+        f"review_opened job={unclear.id} attempt={attempt} review={review} type={namespace}/pay: "
+        f"attempt 1 failed (unsafe, RuntimeError); its outcome is unknown, see: brokerjobs review show {unclear.id}"
     )
 
 

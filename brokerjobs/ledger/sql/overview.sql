@@ -42,6 +42,13 @@ begin
     from (select v.job_id, v.opened_at from review v
       where v.closed_at is null order by v.job_id limit v_look) x
     where p_namespace is null or (select j.namespace from job j where j.id = x.job_id) = p_namespace;
+  -- Their ids are made from the time at which they open; those of jobs that retention has removed are gone.
+  select v_reviews || jsonb_build_object('opened_in_last_hour', count(*) filter (where x.opened_at > t - interval '1 hour'),
+      'opened_in_last_day', count(*))
+    into v_reviews
+    from (select v.job_id, v.opened_at from review v
+      where v.id >= first_uuid7(t - interval '1 day') and v.opened_at > t - interval '1 day' order by v.id desc limit v_look) x
+    where p_namespace is null or (select j.namespace from job j where j.id = x.job_id) = p_namespace;
 
   with failed as materialized (
     select d.group_id, d.namespace, d.type, d.message, d.error_type, x.job_id from (
