@@ -71,9 +71,28 @@ RULES: Final[dict[str, str]] = {
     "an unknown outcome is not hidden by the job's end before a person has decided": """
         select s.job_id from s join unknown u on u.id = s.attempt_id or u.job_id = s.job_id and s.attempt_id is null
         where s.state in ('failed', 'cancelled')""",
-    "a review is about an attempt that has started, or said so": """
+    "a review is about an attempt that has started, or said so, or about an effect": """
         select r.job_id from brokerjobs.review r join s using (job_id) left join a on a.id = r.attempt_id
-        where a.started_at is null and a.failure ->> 'class' is distinct from 'unsafe'""",
+        where a.started_at is null and a.failure ->> 'class' is distinct from 'unsafe'
+          and not exists (select from brokerjobs.effect_intent i where i.job_id = r.job_id and i.at <= r.opened_at)""",
+    "an unknown effect that may not be repeated is in a running job or in review, unless a person gave it up": """
+        select s.job_id from s join brokerjobs.effect x using (job_id)
+        where x.outcome is null and not x.repeatable and s.state not in ('running', 'review')
+          and not exists (select from brokerjobs.review r where r.job_id = s.job_id and r.decision = 'give_up')""",
+    "the row knows whether an effect is unknown": """
+        select s.job_id from s where s.state not in ('succeeded', 'cancelled') and s.unknown_effect <>
+          exists (select from brokerjobs.effect x where x.job_id = s.job_id and brokerjobs.is_unknown(x))""",
+    "an effect is tried again only once it is known not to have happened": """
+        select s.job_id from s join brokerjobs.effect x using (job_id)
+          join brokerjobs.effect y on (y.job_id, y.name, y.try) = (x.job_id, x.name, x.try + 1)
+        where x.outcome is distinct from 'did_not_happen' or x.known_at > y.made_at""",
+    # One that was narrowed since may have been permitted to several before.
+    "an effect that may not be repeated is permitted to one attempt": """
+        select s.job_id from s join brokerjobs.effect x using (job_id)
+          join brokerjobs.effect_intent i on (i.job_id, i.name, i.try) = (x.job_id, x.name, x.try)
+        where not x.repeatable and not exists (
+          select from brokerjobs.event v where v.job_id = x.job_id and v.kind = 'effect_unknown')
+        group by s.job_id, x.name, x.try having count(*) > 1""",
     "a review is open exactly while its job stands in review": """
         select s.job_id from s full join (
           select r.job_id from brokerjobs.review r join s using (job_id) where r.closed_at is null) o

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.ledger.effects import Effects, events, record
+from tests.ledger.invariants import violations
 from tests.ledger.ledger_caller import TEMPORARY
 from tests.ledger.test_retention import DAY, HORIZONS, remove
 
@@ -73,6 +74,40 @@ def test_retry__that_was_wrong_is_contradicted_and_looked_at_again(ledger: Ledge
     assert found["effects"][0]["settled_at"] is not None
 
 
+def test_retry__that_was_wrong_stops_every_later_try(ledger: Ledger, effects: Effects) -> None:
+    """Also one that comes after another try of which it is known that it did not happen."""
+    holding = in_review(ledger, effects)
+    ledger.operator.resolve(holding.job_id, "retry")
+    second = ledger.worker.take(holding.job_id)
+    effects.grant(second)
+    effects.did_not_happen(second, try_=2)
+    ledger.worker.fail(second, TEMPORARY)
+    assert effects.happened(holding).verdict == "contradicts"
+    ledger.ring_again(holding.job_id)
+    third = ledger.worker.take(holding.job_id)
+
+    answer = effects.intend(third)
+
+    assert (answer.verdict, answer.try_) == ("unknown", 1)
+    assert ledger.worker.fail(third, TEMPORARY).state == "review"
+
+
+def test_retry__that_was_wrong_lets_a_waiting_job_wait(ledger: Ledger, effects: Effects) -> None:
+    """The attempt was only slow: what it says of its effect refuses its own success; the next one goes to review."""
+    holding = in_review(ledger, effects)
+    ledger.operator.resolve(holding.job_id, "retry")
+    assert effects.happened(holding).verdict == "contradicts"
+
+    refused, again = ledger.worker.complete(holding), ledger.worker.complete(holding)
+
+    assert (refused.verdict, refused.reason, refused.state) == ("rejected", "unknown_effect", "queued")
+    assert again == refused
+    assert violations(ledger.owner, [holding.job_id]) == []
+    second = ledger.worker.take(holding.job_id)
+    assert effects.intend(second).verdict == "unknown"
+    assert ledger.worker.complete(second).state == "review"
+
+
 def test_happened__is_written_on_the_effect_too(ledger: Ledger, effects: Effects) -> None:
     holding = in_review(ledger, effects)
 
@@ -95,6 +130,30 @@ def test_give_up__leaves_it_unknown_and_a_replay_asks_again_before_doing_it(ledg
     assert effects.intend(second).verdict == "unknown"
 
     assert ledger.worker.fail(second, TEMPORARY).state == "review"
+
+
+def test_give_up__lets_the_outcome_come_after_a_replay_and_a_cancel(ledger: Ledger, effects: Effects) -> None:
+    holding = in_review(ledger, effects)
+    ledger.operator.resolve(holding.job_id, "give_up")
+    ledger.operator.replay(holding.job_id)
+    ledger.producer.cancel(holding.job_id)
+
+    assert effects.happened(holding).verdict == "recorded"
+
+    found = record(ledger, holding.job_id)
+    assert (found["state"], found["effects"][0]["outcome"]["as"]) == ("cancelled", "happened")
+
+
+def test_adopt__is_refused_while_an_effect_is_unknown(ledger: Ledger, effects: Effects) -> None:
+    holding = in_review(ledger, effects)
+    ledger.operator.resolve(holding.job_id, "give_up")
+    assert ledger.worker.complete(holding).reason == "job_failed"
+
+    refused = ledger.operator.adopt(holding)
+
+    assert (refused["verdict"], refused["why"]) == ("refused", "what became of its effect charge is unknown")
+    effects.happened(holding)
+    assert ledger.operator.adopt(holding)["verdict"] == "adopted"
 
 
 def test_reconciler__is_given_an_open_review_and_nobody_else_is(ledger: Ledger, effects: Effects) -> None:
@@ -130,6 +189,17 @@ def test_it_happened__ends_the_job_with_its_result_and_reference(ledger: Ledger,
     assert (closed["closed_by"], closed["reference"]) == ("reconciling", "psp 4711")
     assert found["effects"][0]["outcome"]["by"] == "reconciler"
     assert "reconciled" in events(ledger, holding.job_id)
+
+
+def test_it_happened__lets_the_late_success_be_rejected(ledger: Ledger, effects: Effects) -> None:
+    """It changes no row of a job that has ended for good; an error would fail all reports of its batch."""
+    holding = in_review(ledger, effects)
+    [review] = effects.ask("work")
+    effects.found(review, **{"as": "happened", "result": 1, "reference": "r"})
+
+    answer = ledger.worker.complete(holding)
+
+    assert (answer.verdict, answer.reason) == ("rejected", "job_succeeded")
 
 
 def test_it_did_not_happen__is_believed_only_after_the_calls_time_limit(ledger: Ledger, effects: Effects) -> None:

@@ -117,6 +117,64 @@ def test_did_not_happen__gives_the_next_attempt_a_new_key(ledger: Ledger, effect
     assert (answer.key, answer.try_) == (f"{first.job_id}/charge/2", 2)
 
 
+def two_with_one_key(ledger: Ledger, effects: Effects) -> tuple[Holding, Holding]:
+    """Two attempts that were granted the same try of a repeatable effect: the first is lost, the second runs."""
+    first = ledger.worker.take(ledger.submit())
+    effects.grant(first, repeatable=True)
+    ledger.lose(first)
+    ledger.ring_again(first.job_id)
+    second = ledger.worker.take(first.job_id)
+    effects.grant(second, repeatable=True)
+    return first, second
+
+
+def test_did_not_happen__of_one_of_two_attempts_keeps_the_key(ledger: Ledger, effects: Effects) -> None:
+    """The other may have called with it: a new key would do it a second time."""
+    first, second = two_with_one_key(ledger, effects)
+    ledger.lose(second)
+
+    answers = [effects.did_not_happen(first).verdict for _ in range(2)]
+
+    assert answers == ["recorded", "recorded"]
+    found = record(ledger, first.job_id)
+    assert found["effects"][0]["outcome"] is None
+    assert [(one["attempt"], one["as"], one["reason"]) for one in found["late_reports"]] == [
+        (str(first.attempt_id), "effect charge/1 did_not_happen", "one_of_several")
+    ]
+    assert events(ledger, first.job_id).count("effect_not_by_one") == 1
+    ledger.ring_again(first.job_id)
+    assert effects.grant(ledger.worker.take(first.job_id), repeatable=True).key == f"{first.job_id}/charge"
+
+
+def test_did_not_happen__of_all_attempts_gives_a_new_key(ledger: Ledger, effects: Effects) -> None:
+    first, second = two_with_one_key(ledger, effects)
+    effects.did_not_happen(first)
+
+    effects.did_not_happen(second)
+
+    assert record(ledger, first.job_id)["effects"][0]["outcome"]["as"] == "did_not_happen"
+    ledger.worker.fail(second)
+    ledger.ring_again(first.job_id)
+    assert effects.grant(ledger.worker.take(first.job_id), repeatable=True).try_ == 2
+
+
+def test_did_not_happen__of_one_does_not_contradict_another_whose_call_happened(
+    ledger: Ledger, effects: Effects
+) -> None:
+    first, second = two_with_one_key(ledger, effects)
+    effects.happened(second)
+
+    assert effects.did_not_happen(first).verdict == "recorded"
+    assert ledger.worker.complete(second).verdict == "accepted"
+
+
+def test_did_not_happen__of_the_attempt_that_said_it_happened_contradicts(ledger: Ledger, effects: Effects) -> None:
+    first, _ = two_with_one_key(ledger, effects)
+    effects.happened(first)
+
+    assert effects.did_not_happen(first).verdict == "contradicts"
+
+
 def test_repeatable__keeps_its_key_over_attempts(ledger: Ledger, effects: Effects) -> None:
     first = ledger.worker.take(ledger.submit())
     key = effects.grant(first, repeatable=True, valid_for=3600).key

@@ -84,7 +84,30 @@ BREAKS: dict[str, tuple[str, LiteralString]] = {
           update brokerjobs.attempt set failure = '{"class": "unsafe"}', verdict = 'rejected'
           where job_id = %(job)s and number = 2""",
     ),
-    "a review is about an attempt that has started, or said so": (
+    "an unknown effect that may not be repeated is in a running job or in review, unless a person gave it up": (
+        "queued",
+        """insert into brokerjobs.effect (job_id, name, try, key, repeatable, made_at)
+          values (%(job)s, 'x', 1, '', false, brokerjobs.clock())""",
+    ),
+    "the row knows whether an effect is unknown": (
+        "running",
+        """insert into brokerjobs.effect (job_id, name, try, key, repeatable, made_at)
+          values (%(job)s, 'x', 1, '', false, brokerjobs.clock())""",
+    ),
+    "an effect is tried again only once it is known not to have happened": (
+        "running",
+        """insert into brokerjobs.effect (job_id, name, try, key, repeatable, made_at)
+          values (%(job)s, 'x', 1, '', true, brokerjobs.clock()), (%(job)s, 'x', 2, '', true, brokerjobs.clock())""",
+    ),
+    "an effect that may not be repeated is permitted to one attempt": (
+        "done",
+        """insert into brokerjobs.effect (job_id, name, try, key, repeatable, made_at)
+          values (%(job)s, 'x', 1, '', false, brokerjobs.clock());
+          insert into brokerjobs.effect_intent (job_id, name, try, attempt_id, fencing_number, at, observed_at,
+            time_limit, login) select job_id, 'x', 1, id, fencing_number, claimed_at, claimed_at, '1 s', ''
+          from brokerjobs.attempt where job_id = %(job)s""",
+    ),
+    "a review is about an attempt that has started, or said so, or about an effect": (
         "done",
         """insert into brokerjobs.review (id, job_id, attempt_id, cause, opened_at, closed_at)
           select gen_random_uuid(), job_id, id, '', claimed_at, claimed_at from brokerjobs.attempt

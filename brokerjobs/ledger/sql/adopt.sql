@@ -31,7 +31,8 @@ begin
     when a.closed_as <> 'timed_out' then 'the attempt was not lost'
     when a.reported_as is distinct from 'completed' then 'no success of the attempt is kept'
     when a.verdict_reason is distinct from 'job_failed' then format('its result was rejected for another reason: %s', a.verdict_reason)
-    when s.failure_class = 'deadline' then 'its deadline had passed' end;
+    when s.failure_class = 'deadline' then 'its deadline had passed'
+    when s.unknown_effect then format('what became of its effect %s is unknown', unknown_effects(p_job)) end;
   if v_why is not null then
     return jsonb_build_object('verdict', 'refused', 'why', v_why, 'state', s.state);
   end if;

@@ -39,7 +39,10 @@ begin
     t := clock();
     v_limit := make_interval(secs => p_limits[i]);
     select lease into v_lease from job x where x.id = s.job_id;
-    select * into e from effect x where x.job_id = s.job_id and x.name = p_names[i] order by x.try desc limit 1;
+    select * into e from effect x where x.job_id = s.job_id and x.name = p_names[i]
+      -- Its own try, else one of which somebody must say what became of it, be it an earlier one; else the last.
+      order by exists (select from effect_intent n where (n.job_id, n.name, n.try) = (x.job_id, x.name, x.try)
+        and n.attempt_id = p_attempts[i]) desc, is_unknown(x) desc, x.try desc limit 1;
     v_own := e.job_id is not null and exists (select from effect_intent x
       where (x.job_id, x.name, x.try) = (e.job_id, e.name, e.try) and x.attempt_id = p_attempts[i]);
 

@@ -12,7 +12,7 @@ begin
     where (x.job_id, x.name, x.try) = (e.job_id, e.name, e.try);
   perform note(s.job_id, p_attempt, case p_outcome when 'happened' then 'effect_happened' else 'effect_did_not_happen' end, s.state, t, jsonb_strip_nulls(jsonb_build_object(
     'effect', e.name, 'key', e.key, 'by', p_by, 'late', case when v_late then true end, 'reference', p_reference)));
-  if s.unknown_effect and unknown_effects(s.job_id) is null then
+  if s.unknown_effect and s.state not in ('succeeded', 'cancelled') and unknown_effects(s.job_id) is null then  -- those are final
     s.unknown_effect := false;
     update job_state x set unknown_effect = false where x.job_id = s.job_id;
     if s.state = 'review' then

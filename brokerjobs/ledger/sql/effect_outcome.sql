@@ -1,6 +1,8 @@
 -- Takes what attempts say of effects that they were granted: a fact about the world, taken however late and however fenced
 -- off its attempt is. recorded (it fills the empty outcome, or is the same again; `late`) | contradicts (another was recorded:
 -- kept as evidence, and somebody must look at it) | no_intent (kept as evidence) | locked (no answer, ask again).
+-- "It did not happen" speaks of the attempt's own call: where others were permitted the same one it is `recorded` as evidence,
+-- and fills the outcome only when all of them have said so.
 -- p_outcomes: happened (with p_results, what the call returned as JSON) | did_not_happen (p_references says how that is known).
 create or replace function effect_outcome(
   p_jobs uuid[], p_attempts uuid[], p_fencing_numbers bigint[], p_names text[], p_tries integer[], p_outcomes text[],
@@ -15,6 +17,7 @@ declare
   v_result jsonb;
   v_as text;
   v_reason text;
+  v_others boolean;  -- was the same call permitted to others, too, who have not said that they did not make it?
   v_repeats boolean[] := repeats(p_jobs);
 begin
   perform require_read_committed();
@@ -32,7 +35,12 @@ begin
     select x.* into e from effect x join effect_intent n on (n.job_id, n.name, n.try) = (x.job_id, x.name, x.try)
       where (x.job_id, x.name, x.try) = (p_jobs[i], p_names[i], p_tries[i])
         and n.attempt_id = p_attempts[i] and n.fencing_number = p_fencing_numbers[i];
-    if e.job_id is not null and e.outcome is null then
+    v_as := format('effect %s/%s %s', p_names[i], p_tries[i], p_outcomes[i]);
+    v_others := p_outcomes[i] = 'did_not_happen' and e.outcome is distinct from 'did_not_happen' and e.attempt_id is distinct from p_attempts[i]
+      and exists (select from effect_intent n where (n.job_id, n.name, n.try) = (e.job_id, e.name, e.try) and n.attempt_id <> p_attempts[i]
+        and not exists (select from late_report l where l.job_id = n.job_id
+          and (l.attempt_id, l.fencing_number, l.reported_as) = (n.attempt_id, n.fencing_number, v_as)));
+    if e.job_id is not null and e.outcome is null and not v_others then
       verdict := 'recorded';
       late := effect_known(s, e, p_outcomes[i], 'attempt', p_attempts[i], v_result, p_references[i], p_observed_at[i], t);
       return next; continue;
@@ -41,15 +49,15 @@ begin
     if e.outcome = p_outcomes[i] and (e.known_by <> 'attempt' or e.outcome = 'did_not_happen' or e.result is not distinct from v_result) then
       verdict := 'recorded'; late := e.late; return next; continue;
     end if;
-    verdict := case when e.job_id is null then 'no_intent' else 'contradicts' end;
-    v_reason := case when s.job_id is null then 'unknown_job' else verdict end;
-    v_as := format('effect %s/%s %s', p_names[i], p_tries[i], p_outcomes[i]);
+    verdict := case when v_others then 'recorded' when e.job_id is null then 'no_intent' else 'contradicts' end;
+    v_reason := case when s.job_id is null then 'unknown_job' when v_others then 'one_of_several' else verdict end;
     if not exists (select from late_report l where l.job_id = p_jobs[i] and l.attempt_id = p_attempts[i]
         and l.reported_as = v_as and l.result is not distinct from v_result) then
       insert into late_report (job_id, attempt_id, fencing_number, received_at, observed_at, reported_as, reason, result, login)
         values (p_jobs[i], p_attempts[i], p_fencing_numbers[i], t, p_observed_at[i], v_as, v_reason, v_result, session_user);
       if s.job_id is not null then
-        perform note(s.job_id, p_attempts[i], case verdict when 'no_intent' then 'effect_without_intent' else 'effect_contradicted' end, s.state, t, jsonb_build_object(
+        perform note(s.job_id, p_attempts[i], case verdict
+          when 'no_intent' then 'effect_without_intent' when 'recorded' then 'effect_not_by_one' else 'effect_contradicted' end, s.state, t, jsonb_build_object(
           'effect', p_names[i], 'recorded', e.outcome, 'said', p_outcomes[i]));
       end if;
       if verdict = 'contradicts' then

@@ -8,13 +8,16 @@ declare
   j job;
   d decision;
   r report_answer;
+  v_waits_on boolean;
 begin
   select * into j from job x where x.id = s.job_id;
   d := decide(s, j, 'refused', '{}', t);
   r.verdict := 'rejected';
   r.reason := p_refusal;
   r.late := s.state <> 'running' or s.lease_until <= t;
-  r.state := d.state;
+  -- An effect was contradicted while the job waits: a waiting job moves to no review, whoever runs it next finds it unknown.
+  v_waits_on := s.state = 'queued' and d.state = 'review';
+  r.state := case when v_waits_on then s.state else d.state end;
   update attempt a set
       closed_at = coalesce(a.closed_at, t),
       closed_as = coalesce(a.closed_as, case p_refusal when 'job_cancelled' then 'cancelled' else 'failed' end),
@@ -28,6 +31,11 @@ begin
       lease_last_until = coalesce(s.lease_until, a.lease_last_until),
       renewals = p_renewals, smallest_margin = make_interval(secs => p_margin), longest_round_trip = make_interval(secs => p_round_trip)
     where a.id = s.attempt_id;
+  if v_waits_on then
+    update job_state x set reported = true where x.job_id = s.job_id;
+    perform note(s.job_id, s.attempt_id, 'result_refused', s.state, t, jsonb_build_object('refused', p_refusal));
+    return r;
+  end if;
   s.reported := true;
   perform move_job(s, d, 'result_refused', s.attempt_id, t, jsonb_build_object('refused', p_refusal));
   return r;

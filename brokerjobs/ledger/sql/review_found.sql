@@ -54,6 +54,7 @@ begin
   if v_as = 'happened' then
     d.state := 'succeeded';
     d.reason := 'a reconciler found out that it happened';
+    s.attempt_id := null;  -- finished for good: what the attempt still says is rejected, and changes no row
     update job_state x set accepted_review_id = v.id where x.job_id = s.job_id;
     update review x set closed_at = t, closed_as = d.state, closed_by = p_by, decision = 'happened', login = session_user,
         reason = d.reason, reference = p_finding ->> 'reference', result = p_finding -> 'result', result_checked = true
