@@ -220,6 +220,22 @@ def test_it_did_not_happen__is_believed_only_after_the_calls_time_limit(ledger: 
     assert effects.grant(ledger.worker.take(holding.job_id)).try_ == 2
 
 
+def test_it_did_not_happen__is_not_believed_of_a_look_before_the_limit_however_late_it_is_said(
+    ledger: Ledger, effects: Effects
+) -> None:
+    """The outside was asked, then the call arrived there, then the answer came."""
+    holding = ledger.worker.take(ledger.submit())
+    effects.grant(holding, limit=20)
+    ledger.worker.fail(holding, TEMPORARY)
+    [review] = effects.ask("work")
+    ledger.clock.advance(21)
+
+    assert effects.found(review, **{"as": "did_not_happen"}).verdict == "too_early"
+
+    [again] = effects.ask("work")
+    assert effects.found(again, **{"as": "did_not_happen"}).verdict == "decided"
+
+
 def test_it_did_not_happen__obeys_a_cancel(ledger: Ledger, effects: Effects) -> None:
     holding = in_review(ledger, effects)
     ledger.producer.cancel(holding.job_id)

@@ -1,5 +1,5 @@
 -- Takes what a reconciler found out about a review that it was given. decided (the job's `state`) | too_early (a call that was
--- granted may still be under way: asked again when its time limit has passed) | noted (still unknown: asked again later, each
+-- granted may still have been under way when it was asked: asked again when its time limit has passed) | noted (still unknown: asked again later, each
 -- time later, an hour at most) | closed (a person or a fact was faster) | superseded (another one asks) | unknown.
 -- p_finding: {as: happened, result, reference} | {as: did_not_happen, why} | {as: unknown, why, error}.
 create or replace function review_found(p_review uuid, p_asked integer, p_by text, p_finding jsonb)
@@ -35,7 +35,8 @@ begin
           where i.job_id = s.job_id and is_unknown(e)),
         case when not j.repeatable then a.claimed_at + j.time_limit end)
       into v_believed_at from attempt a where a.id = v.attempt_id;
-    if v_believed_at > t then
+    -- Whoever asked before then may have looked before the call arrived, however late it is said.
+    if v_believed_at > coalesce(v.ask_at, t) then
       update review x set asking_until = null, ask_at = v_believed_at where x.id = v.id;
       perform note(s.job_id, v.attempt_id, 'reconciler_too_early', s.state, t, jsonb_build_object(
         'review', v.id, 'by', p_by, 'believed_at', rfc3339(v_believed_at)));
