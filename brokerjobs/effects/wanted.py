@@ -14,6 +14,7 @@ from brokerjobs.model_json import ModelJson
 from brokerjobs.model_walk import Oversized, Unfit
 from brokerjobs.rules import names, texts
 from brokerjobs.rules.durations import show_duration
+from brokerjobs.rules.failures import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,7 +106,7 @@ def says_no(error: BaseException, wanted: Wanted) -> bool:
 
 def words(error: BaseException) -> str:
     """An exception, as the record shows it."""
-    return texts.first_part(f"{type(error).__name__}: {error}", _REFERENCE_LIMIT)
+    return texts.first_part(f"{type(error).__name__}: {message_of(error)}", _REFERENCE_LIMIT)
 
 
 def encoded(effect: Call, value: object, job_type: str) -> tuple[str | None, Exception | None]:

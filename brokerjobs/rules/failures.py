@@ -5,16 +5,14 @@ from __future__ import annotations
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from brokerjobs import errors
 from brokerjobs.errors import ConfigurationError
 from brokerjobs.rules import texts
 from brokerjobs.rules.durations import show_duration
-
-if TYPE_CHECKING:
-    from datetime import datetime, timedelta
 
 NAME_LIMIT: Final = 200
 MESSAGE_LIMIT: Final = 2_000
@@ -91,22 +89,32 @@ def classify(exc: BaseException, mapping: FailureMapping, *, repeatable: bool) -
 
     Along the class's MRO the most specific entry of `mapping` or of our own signals decides.  An exception
     group is what its exceptions are: classified only if all of them are, and then the gravest.  Anything
-    else is unclassified: temporary if the type is repeatable, else unsafe.
+    else is unclassified: temporary if the type is repeatable, else unsafe.  So is an exception whose own code raises
+    when it is looked at; none of that is ever raised here.
     """
+    unclassified = FailureClass.TEMPORARY if repeatable else FailureClass.UNSAFE
+    try:
+        return _classified(exc, mapping, unclassified)
+    except BaseException as error:  # noqa: BLE001  # from __notes__, a metaclass, or groups in groups without end
+        message = f"nothing can be said of this exception: looking at it raised {name_of(type(error))}"
+        kind = texts.first_part(name_of(type(exc)), NAME_LIMIT)
+        return Failure(failure_class=unclassified, classified=False, error_type=kind, message=message)
+
+
+def _classified(exc: BaseException, mapping: FailureMapping, unclassified: FailureClass) -> Failure | Snoozed:
     leaves = _leaves(exc, mapping)
-    wishes = [leaf.until for leaf in leaves if isinstance(leaf, errors.Snooze)]
+    wishes = [until for leaf in leaves if (until := _until(leaf)) is not None]
     if len(wishes) == len(leaves):
         return Snoozed(max(wishes))
-    found = [_declared(leaf, mapping) for leaf in leaves if not isinstance(leaf, errors.Snooze)]
+    found = [_declared(leaf, mapping) for leaf in leaves if _until(leaf) is None]
     classes = {one for one in found if one is not None}
     classified = len(classes) > 0 and None not in found
-    unclassified = FailureClass.TEMPORARY if repeatable else FailureClass.UNSAFE
-    asked = [leaf.retry_after for leaf in leaves if isinstance(leaf, errors.TemporaryFailure)]
+    asked = [_retry_after(leaf) for leaf in leaves]
     return Failure(
         failure_class=min(classes, key=_GRAVITY.index) if classified else unclassified,
         classified=classified,
         error_type=texts.first_part(name_of(type(exc)), NAME_LIMIT),
-        message=texts.first_part(_message(exc), MESSAGE_LIMIT),
+        message=texts.first_part(message_of(exc), MESSAGE_LIMIT),
         traceback=texts.last_part("".join(traceback.format_exception(exc)), TRACEBACK_LIMIT),
         retry_after=max((wait for wait in asked if wait is not None), default=None),
         returned=any(isinstance(leaf, _RESULTS) and leaf.returned for leaf in leaves),
@@ -145,8 +153,16 @@ def time_limit_failure(limit: timedelta, *, repeatable: bool) -> Failure:
 
 def name_of(kind: type[BaseException]) -> str:
     """The name of an exception class as shown: `ValueError`, `httpx.ConnectError`, `InvalidJob`."""
-    own = kind.__module__ in {"builtins", errors.__name__}
+    own = kind.__module__ in ("builtins", errors.__name__)  # no set: a strange one may be unhashable
     return kind.__qualname__ if own else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def message_of(exc: BaseException) -> str:
+    """What an exception says, uncut; what its own `__str__` raises is said instead."""
+    try:
+        return str(exc)
+    except BaseException as error:  # noqa: BLE001  # a broken __str__ must not hide the failure, nor end the worker
+        return f"(str() of it raised {name_of(type(error))})"
 
 
 def _leaves(exc: BaseException, mapping: FailureMapping) -> list[BaseException]:
@@ -170,8 +186,13 @@ def _declared(exc: BaseException, mapping: FailureMapping) -> FailureClass | Non
     return None
 
 
-def _message(exc: BaseException) -> str:
-    try:
-        return str(exc)
-    except Exception as error:  # noqa: BLE001  # a broken __str__ must not hide the failure
-        return f"(str() of it raised {name_of(type(error))})"
+def _until(exc: BaseException) -> datetime | None:
+    """The wish of a Snooze; None for one of a subclass that has not called its `__init__`."""
+    until: object = getattr(exc, "until", None) if isinstance(exc, errors.Snooze) else None
+    return until if isinstance(until, datetime) and until.utcoffset() is not None else None
+
+
+def _retry_after(exc: BaseException) -> timedelta | None:
+    """The wish of a TemporaryFailure, under the same condition."""
+    wait: object = getattr(exc, "retry_after", None) if isinstance(exc, errors.TemporaryFailure) else None
+    return wait if isinstance(wait, timedelta) else None

@@ -18,7 +18,7 @@ _NAMED_PASSWORD: Final = re.compile(
     r"(?P<kept>\bpassword\s{0,3}=\s{0,3})(?:'[^']{0,512}'|[^\s&'\"]{1,512})", re.IGNORECASE
 )
 # Redaction comes before cutting, which could part a password from its @; this bounds its cost.
-_READ_AT_MOST: Final = 1_048_576
+_READ_AT_MOST: Final = 131_072
 REDACTED: Final = secrets.REDACTED
 
 

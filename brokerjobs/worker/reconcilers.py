@@ -14,7 +14,8 @@ from brokerjobs.errors import DidNotHappen, LedgerUnavailable
 from brokerjobs.ledger import effects
 from brokerjobs.ledger.database import AsyncLedgerConnection
 from brokerjobs.rules import texts
-from brokerjobs.rules.failures import name_of
+from brokerjobs.rules.failures import message_of, name_of
+from brokerjobs.worker.stopping import is_being_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,9 +85,11 @@ async def _find_out(job_type: JobType[Any, Any], reconciler: Handler, review: ef
             else:
                 finding = await asyncio.to_thread(reconciler.function, *arguments)
         return _as_data(finding, job_type)
-    except Exception as error:  # whatever a reconciler raises, the review stays open
-        log.warning("job %s: the reconciler of %s raised", review.job_id, review.type, exc_info=error)
-        return {"as": "unknown", "why": texts.first_part(str(error), _WORDS), "error": name_of(type(error))}
+    except BaseException as error:  # whatever a reconciler raises, the review stays open, and its worker goes on
+        if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+            raise
+        log.warning("job %s: the reconciler of %s raised %s", review.job_id, review.type, name_of(type(error)))
+        return {"as": "unknown", "why": texts.first_part(message_of(error), _WORDS), "error": name_of(type(error))}
 
 
 def _as_data(finding: Any, job_type: JobType[Any, Any]) -> dict[str, Any]:

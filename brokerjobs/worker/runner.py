@@ -24,9 +24,10 @@ from brokerjobs.rules.failures import (
 from brokerjobs.rules.verdicts import ReportVerdict, StartVerdict
 from brokerjobs.worker.context import HandlerContext, ThreadContext
 from brokerjobs.worker.endings import Ending, Returned, Stopped, abandoned_failure, limit_failure, unclassified
-from brokerjobs.worker.stopping import Stop
+from brokerjobs.worker.stopping import Stop, is_being_cancelled
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import ThreadPoolExecutor
 
     from brokerjobs.handlers import Handler
@@ -156,7 +157,7 @@ class Runner:
         """A thread cannot be stopped: at a limit the attempt ends and the thread goes on, fenced off."""
         variables = contextvars.copy_context()
         future = asyncio.get_running_loop().run_in_executor(
-            self._places.threads, lambda: variables.run(handler.function, *arguments)
+            self._places.threads, lambda: variables.run(_called, handler.function, arguments)
         )
         attempt.thread = future
         return await asyncio.shield(future)
@@ -254,6 +255,15 @@ class Runner:
         return await self._completions.failed(attempt, failure, evidence=evidence)
 
 
+def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Calls a handler in its thread; what no future can carry to a coroutine is raised as from a coroutine."""
+    try:
+        return function(*arguments)
+    except (StopIteration, GeneratorExit) as error:
+        message = f"the handler raised {type(error).__name__}"
+        raise RuntimeError(message) from error
+
+
 def _refused(error: Exception) -> Failure:
     """A payload or a result that can never be taken."""
     return Failure(
@@ -274,19 +284,13 @@ def _unstorable(attempt: Attempt, ending: Ending, error: DataRefused) -> Failure
 
 def _ending(attempt: Attempt, error: BaseException) -> Ending:
     """What the exception of a handler means; raises it if this task was cancelled without being told to stop."""
-    cancelled = isinstance(error, asyncio.CancelledError) and _is_being_cancelled()
+    cancelled = isinstance(error, asyncio.CancelledError) and is_being_cancelled()
     if attempt.stop is not None and (cancelled or isinstance(error, StopRequested)):
         _uncancel()
         return Stopped(attempt.stop)
     if cancelled:
         raise error
     return classify(error, attempt.job_type.failures, repeatable=attempt.claimed.repeatable)
-
-
-def _is_being_cancelled() -> bool:
-    """Was this task cancelled from outside? If not, the handler itself raised CancelledError."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _uncancel() -> None:

@@ -86,3 +86,9 @@ class Stopping:
 
         seconds = min(self._grace_seconds, attempt.lease_seconds * _OF_LEASE)
         asyncio.get_running_loop().call_later(seconds, give_up)
+
+
+def is_being_cancelled() -> bool:
+    """Was this task cancelled from outside? If not, what it runs raised CancelledError by itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -336,15 +336,16 @@ async def test_reconciler__that_found_out_that_it_did_not_has_the_job_retried_af
     assert record["result"] == 2
 
 
-@pytest.mark.parametrize("finding", [StillUnknown("no answer"), "done", Happened("x", "r"), Happened(1, ""), None])
+@pytest.mark.parametrize(
+    "finding", [StillUnknown("no answer"), "done", Happened("x", "r"), Happened(1, ""), ConnectionError(), SystemExit()]
+)
 async def test_reconciler__that_does_not_know_or_fails_leaves_it_in_review(at: Place, finding: Any) -> None:
     noted: list[UUID] = []
 
     async def reconciler(_: int, ctx: ReviewContext) -> Any:
         noted.append(ctx.review_id)
-        if finding is None:
-            message = "the service is away"
-            raise ConnectionError(message)
+        if isinstance(finding, BaseException):
+            raise finding
         return finding
 
     async def work(_: int, ctx: JobContext) -> int:

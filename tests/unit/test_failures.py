@@ -181,6 +181,41 @@ def test_classify__survives_an_error_that_cannot_be_shown() -> None:
     assert failure(raised(Broken())).message == "(str() of it raised RuntimeError)"
 
 
+def test_classify__survives_an_error_whose_own_code_ends_processes() -> None:
+    class Exits(Exception):
+        def __str__(self) -> str:
+            raise SystemExit
+
+    class Unlooked(Exception):
+        def __getattribute__(self, name: str) -> Any:
+            if name == "__notes__":
+                raise SystemExit
+            return super().__getattribute__(name)
+
+    deep: Any = ValueError()
+    for _ in range(5_000):
+        deep = ExceptionGroup("more", [deep])
+
+    assert failure(raised(Exits())).message == "(str() of it raised SystemExit)"
+    for error in (Unlooked(), deep):
+        found = failure(raised(error))
+        assert (found.failure_class, found.classified) == (FailureClass.UNSAFE, False)
+        assert "looking at it raised" in found.message
+
+
+def test_classify__a_signal_of_a_subclass_that_forgot_its_base_has_no_wish() -> None:
+    class Busy(errors.TemporaryFailure):
+        def __init__(self) -> None:
+            self.retry_after = 5  # type: ignore[assignment]  # seconds, somebody thought
+
+    class Later(errors.Snooze):
+        def __init__(self) -> None:
+            self.until = "tomorrow"  # type: ignore[assignment]
+
+    assert (failure(Busy()).failure_class, failure(Busy()).retry_after) == (FailureClass.TEMPORARY, None)
+    assert (failure(Later()).failure_class, failure(Later()).classified) == (FailureClass.UNSAFE, False)
+
+
 def test_classify__survives_the_deepest_recursion() -> None:
     def deeper() -> None:
         deeper()
