@@ -93,6 +93,7 @@ class WorkerSettings(_Group):
     stop_grace: _UpToHour = timedelta(seconds=10)
     leaked_threads: Annotated[_Count, Field(ge=1, le=10_000)] | None = None
     heartbeat: _Wait = timedelta(seconds=10)
+    reconcilers: _Wait = timedelta(seconds=10)
     coordinator: bool = True
     name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     clock_skew: _Wait = timedelta(seconds=1)

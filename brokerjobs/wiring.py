@@ -101,6 +101,7 @@ def worker_of(app: App, settings: Settings, publisher: Publisher) -> Worker:
         consumer_timeout=settings.broker.consumer_timeout,
         hand_back=settings.broker.hand_back_after,
         clock_skew=settings.worker.clock_skew,
+        reconcile=settings.worker.reconcilers,
         alive_file=settings.worker.alive_file,
     )
     if not settings.worker.coordinator:

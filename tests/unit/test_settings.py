@@ -47,6 +47,7 @@ def test_load_settings__has_the_agreed_defaults() -> None:
     worker = settings.worker
     assert (worker.concurrency, worker.threads, worker.deliveries, worker.coordinator) == (20, 8, 40, True)
     assert (worker.drain, worker.heartbeat, worker.renewal) == (timedelta(seconds=25), timedelta(seconds=10), None)
+    assert worker.reconcilers == timedelta(seconds=10)
     broker = settings.broker
     assert (broker.queue_type, broker.consumer_timeout, broker.delivery_limit) == ("quorum", timedelta(minutes=30), 20)
     assert (broker.heartbeat, broker.publish_timeout) == (timedelta(seconds=15), timedelta(seconds=5))
