@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import logging
 from collections import defaultdict
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,17 +17,19 @@ from brokerjobs.broker.codec import Source
 from brokerjobs.broker.connection import HEARTBEAT, open_link, place
 from brokerjobs.broker.isolation import Isolation, Undecodable
 from brokerjobs.broker.roads import AmqpRoad
-from brokerjobs.broker.subscription import Receivers
+from brokerjobs.broker.served import ServedRoutes
+from brokerjobs.broker.subscription import ConsumerCancelled, Receivers
 from brokerjobs.broker.supervisor import BACK_OFF, supervise
 from brokerjobs.broker.ungrouped import ungrouped
 from brokerjobs.errors import BrokerUnavailable, PermissionDenied
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
     from datetime import timedelta
 
     from brokerjobs.broker.protocol import Delivery, Probe, Settled, Unreadable
     from brokerjobs.broker.roads import Road, RouteSubscription
+    from brokerjobs.broker.served import Served
 
 _log = logging.getLogger(__name__)
 
@@ -35,9 +38,9 @@ class Consumer:
     """Receives from each route of `routes` at most so many unsettled messages as it says (AMQP prefetch).
 
     Quorum queues refuse a prefetch over several consumers, so each route has a channel of its own.  A route that is
-    not declared yet is asked for again and again, without harm to the others; any other unexpected end of a channel, a
-    consumer or the connection makes all of them anew, and the broker delivers again what was not settled.  If something
-    that came could not be decoded, each route is isolated for a while.
+    not declared, or not any more, is asked for again and again, without harm to the others; any other unexpected end of
+    a channel or the connection makes all of them anew, and the broker delivers again what was not settled.  If
+    something that came could not be decoded, each route is isolated for a while.
     """
 
     def __init__(  # noqa: PLR0913  # each kind of message has its receiver
@@ -54,21 +57,17 @@ class Consumer:
 
         Without `on_probe` a probe ends the consumer: it would be taken for one that has not come back.
         """
-        for route, prefetch in routes.items():
-            Source.of(route, 0)
-            if prefetch < 1:
-                raise ValueError(f"the prefetch of route {route!r} is {prefetch}, it must be at least 1")
         self._url = url
-        self._routes = dict(routes)
+        self._routes = ServedRoutes(routes)
         self._receivers = Receivers(on_delivery, on_unreadable, on_probe or _unexpected)
-        self._isolation = Isolation(self._routes)
+        self._isolation = Isolation()
         self._heartbeat = heartbeat
         self._generations = itertools.count(1)
         self._open: dict[int, RouteSubscription] = {}
+        self._served_by: dict[int, Served] = {}
         self._held: frozenset[str] = frozenset()
-        self._adjusting = {route: asyncio.Lock() for route in routes}
         self._connected_once = False
-        self._served: set[str] = set()
+        self._known: set[str] = set()
         self._missing: dict[str, Exception] = {}
         self._stopped = asyncio.Event()
         self._closed = asyncio.Event()
@@ -127,6 +126,17 @@ class Consumer:
         self._isolation.settled(message.route, 1)
         return True
 
+    async def serve(self, routes: Mapping[str, int]) -> None:
+        """Consume exactly these routes from now on, each with the prefetch that it has here; errors as of the start.
+
+        What was received of a route that is left out can still be settled; its channel is closed after that.  One that
+        the broker has no queue for is asked for again at once, and a route with a new prefetch keeps its channel.
+        """
+        for gone in self._routes.change(routes):
+            self._missing.pop(gone.route, None)
+            self._isolation.forget(gone.route)
+        await self._ask_each(self._adjust)
+
     async def hold(self, routes: Collection[str]) -> None:
         """Consume these routes no more, also after a new connection, until a later call leaves them out.
 
@@ -158,26 +168,35 @@ class Consumer:
         """Serve all routes over one connection until it breaks, after isolating them if that is due."""
         if self._isolation.active:
             await self._isolated()
-        await self._serve_over(self._routes)
+        async with self._open_road(self._routes) as road, asyncio.TaskGroup() as group:
+            group.create_task(self._routes.each(partial(self._serve, road)))
+            await road.lost()
 
     async def _isolated(self) -> None:
         """Serve each route over a connection of its own, one message at a time, until they may share one again."""
         with ungrouped():
             async with asyncio.TaskGroup() as group:
-                apart = [partial(self._serve_over, {route: 1}) for route in self._routes]
-                serving = [group.create_task(supervise(serve)) for serve in apart]
+                serving = group.create_task(self._routes.each(lambda one: supervise(partial(self._serve_alone, one))))
                 await self._isolation.over()
-                for task in serving:
-                    task.cancel()
+                serving.cancel()
 
-    async def _serve_over(self, routes: Mapping[str, int]) -> None:
-        """Serve routes over one connection until it breaks."""
+    async def _serve_alone(self, one: Served) -> None:
+        """Serve a route over a connection of its own until that breaks, or the route is wanted no more."""
+        async with self._open_road([one]) as road, asyncio.TaskGroup() as group:
+            losing = group.create_task(road.lost())
+            await self._serve(road, one)
+            losing.cancel()
+
+    @asynccontextmanager
+    async def _open_road(self, routes: Iterable[Served]) -> AsyncGenerator[Road]:
+        """Connect for the block; what comes in and cannot be decoded isolates the routes."""
         road = await self._road()
         try:
-            await self._serve_all(road, routes)
+            with ungrouped():
+                yield road
         except Undecodable as error:
             _log.warning("%s; what comes next is taken one by one", error)
-            self._isolation.begin(routes)
+            self._isolation.begin({one.route: one.prefetch for one in routes})
             raise
         finally:
             await road.close()
@@ -192,74 +211,83 @@ class Consumer:
         self._connected_once = True
         return road
 
-    async def _serve_all(self, road: Road, routes: Mapping[str, int]) -> None:
-        """Serve every route until one breaks, or the connection."""
-        with ungrouped():
-            async with asyncio.TaskGroup() as group:
-                for route, prefetch in routes.items():
-                    group.create_task(self._serve(road, route, prefetch))
-                await road.lost()
-
-    async def _serve(self, road: Road, route: str, prefetch: int) -> None:
-        """Consume one route until that breaks, after waiting for it to be there; over a new channel if it is idle."""
-        refused = retry_if_exception_type((ChannelNotFoundEntity, ChannelAccessRefused, ChannelLockedResource))
-        async for attempt in AsyncRetrying(retry=refused, wait=BACK_OFF, reraise=True):
+    async def _serve(self, road: Road, one: Served) -> None:
+        """Consume one route until it is wanted no more, after waiting for it to be there; over a new channel if it is
+        idle, or the broker has cancelled its consumer: the queue may be gone, or this process was too slow for it.
+        """
+        missing = (ChannelNotFoundEntity, ChannelAccessRefused, ChannelLockedResource, ConsumerCancelled)
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(missing), wait=BACK_OFF, sleep=one.patience, reraise=True
+        )
+        async for attempt in retrying:
             with attempt:
-                while not self._stopped.is_set():
-                    await self._serve_once(road, route, prefetch)
+                try:
+                    while not (self._stopped.is_set() or one.gone):
+                        await self._serve_once(road, one)
+                except ConsumerCancelled:
+                    attempt.retry_state.attempt_number = 1  # it was served: no part of the trouble before
+                    raise
 
-    async def _serve_once(self, road: Road, route: str, prefetch: int) -> None:
-        generation = next(self._generations)
+    async def _serve_once(self, road: Road, one: Served) -> None:
+        generation, route = next(self._generations), one.route
         subscription = await road.subscription(Source.of(route, generation), self._receivers)
         # Before it is started: messages may arrive before the broker's answer is read.
-        self._open[generation] = subscription
+        self._open[generation], self._served_by[generation] = subscription, one
         try:
-            await self._adjust(subscription, prefetch)
+            await self._adjust(subscription)
             self._note_served(route)
             await subscription.held()
         except ChannelAccessRefused as error:
-            if route not in self._served:
+            if route not in self._known:
                 raise PermissionDenied(
                     f"{place(self._url)} may not read {route!r} ({error}); give it the right"
                 ) from error
-            self._note_missing(route, error)
+            self._note_missing(one, error)
             raise
         except (ChannelNotFoundEntity, ChannelLockedResource) as error:
-            self._note_missing(route, error)
+            self._note_missing(one, error)
             raise
         finally:
-            del self._open[generation]
+            del self._open[generation], self._served_by[generation]
 
     def _note_served(self, route: str) -> None:
-        self._served.add(route)
+        self._known.add(route)
         if self._missing.pop(route, None) is not None:
             _log.info("route %r is there now, consuming it", route)
 
-    def _note_missing(self, route: str, error: Exception) -> None:
+    def _note_missing(self, one: Served, error: Exception) -> None:
+        if one.gone:
+            return
+        route = one.route
         said, self._missing[route] = route in self._missing, error
         if not said:
             _log.warning("route %r cannot be consumed yet (%s); trying again until it can", route, error)
 
-    async def _adjust(self, subscription: RouteSubscription, prefetch: int | None = None) -> None:
+    async def _adjust(self, subscription: RouteSubscription) -> None:
         """Consume or not, as it is wanted now; errors as of `RouteSubscription.start` and `stop`."""
-        async with self._adjusting[subscription.source.route]:  # what is wanted may change while the broker is asked
-            while self._quiet(subscription) is subscription.consuming:
-                if subscription.consuming:
-                    await subscription.stop()
+        one = self._served_by[subscription.source.generation]
+        async with one.adjusting:  # what is wanted may change while the broker is asked
+            while (wanted := self._prefetch(one)) != subscription.prefetch:
+                if subscription.prefetch:
+                    await subscription.stop()  # a quorum queue takes another prefetch from a new consumer alone
                 else:
-                    await subscription.start(prefetch or self._prefetch(subscription))
+                    await subscription.start(wanted)
+            if one.gone:
+                subscription.leave()
 
-    def _quiet(self, subscription: RouteSubscription) -> bool:
-        return self._stopped.is_set() or subscription.source.route in self._held
-
-    def _prefetch(self, subscription: RouteSubscription) -> int:
-        return 1 if self._isolation.active else self._routes[subscription.source.route]
+    def _prefetch(self, one: Served) -> int:
+        """How many unsettled messages of a route are wanted now; 0: it is not consumed."""
+        if self._stopped.is_set() or one.gone or one.route in self._held:
+            return 0
+        return 1 if self._isolation.active else one.prefetch
 
     async def _ask_each(self, ask: Callable[[RouteSubscription], Awaitable[None]]) -> bool:
         """Return whether there were subscriptions and the broker has answered each."""
-        subscriptions = list(self._open.values())
+        subscriptions = list(self._open.items())
         answered = bool(subscriptions)
-        for subscription in subscriptions:
+        for generation, subscription in subscriptions:
+            if generation not in self._open:
+                continue  # ended while another one was asked
             try:
                 await ask(subscription)
             except (BrokerUnavailable, ChannelClosed):

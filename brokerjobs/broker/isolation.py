@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from brokerjobs.errors import BrokerUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
 # Another consumer may have met the culprit, or the broker's limit: then nothing tells that it is gone.
 _QUIET_SECONDS: Final = 60.0
@@ -35,10 +35,9 @@ class _Route:
 
 
 class Isolation:
-    """Which routes of a consumer are isolated; `routes` maps each to its usual prefetch."""
+    """Which routes of a consumer are isolated."""
 
-    def __init__(self, routes: Mapping[str, int], monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._prefetch = routes
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._isolated: dict[str, _Route] = {}
         self._change = asyncio.Event()
@@ -48,11 +47,14 @@ class Isolation:
         """Whether any route is isolated."""
         return bool(self._isolated)
 
-    def begin(self, routes: Iterable[str]) -> None:
-        """Isolate routes whose connection was broken by what came, from the beginning if they are isolated already."""
+    def begin(self, routes: Mapping[str, int]) -> None:
+        """Isolate routes whose connection was broken by what came, from the beginning if they are isolated already.
+
+        `routes` maps each to its usual prefetch.
+        """
         until = self._monotonic() + _QUIET_SECONDS
         # Whatever was unsettled comes first, and the culprit is among it; twice as much for what others gave back.
-        self._isolated |= {route: _Route(2 * self._prefetch[route], until) for route in routes}
+        self._isolated |= {route: _Route(2 * prefetch, until) for route, prefetch in routes.items()}
         self._change.set()
 
     def settled(self, route: str, count: int) -> None:
@@ -60,6 +62,12 @@ class Isolation:
         isolated = self._isolated.get(route)
         if isolated is not None:
             isolated.messages -= count
+            self._change.set()
+
+    def forget(self, route: str) -> None:
+        """Expect nothing more of a route that is consumed no more."""
+        if self._isolated.get(route) is not None:
+            self._isolated[route].messages = 0
             self._change.set()
 
     async def over(self) -> None:

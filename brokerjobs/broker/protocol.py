@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -117,6 +117,10 @@ class Consumer(Protocol):
 
     def reject(self, message: Delivery | Unreadable) -> bool:
         """Send the message to quarantine; False if its channel is gone, so that it will come again."""
+        ...
+
+    async def serve(self, routes: Mapping[str, int]) -> None:
+        """Consume exactly these routes from now on, each with its prefetch; what was received before can be settled."""
         ...
 
     async def hold(self, routes: Collection[str]) -> None:

@@ -28,12 +28,21 @@ class RouteSubscription(Protocol):
         """Whether the broker may send messages."""
         ...
 
+    @property
+    def prefetch(self) -> int:
+        """At most so many unsettled messages were asked for; 0 if none."""
+        ...
+
     async def start(self, prefetch: int) -> None:
         """Ask for messages, at most `prefetch` unsettled ones; `ChannelNotFoundEntity` if there is no such queue."""
         ...
 
     async def held(self) -> None:
-        """Wait until it breaks: `BrokerUnavailable`, or the error of a receiver; returns if it is to be made anew."""
+        """Wait until it breaks, or is closed in order: then it is to be made anew if the route is still wanted."""
+        ...
+
+    def leave(self) -> None:
+        """Let `held` return once nothing is unsettled; it is stopped, and is not started again."""
         ...
 
     async def stop(self) -> None:

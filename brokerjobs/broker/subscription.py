@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import pamqp.frame
+from aiormq.exceptions import ChannelClosed
 from pamqp.commands import Basic
 
 from brokerjobs.broker import codec
 from brokerjobs.broker.outstanding import Outstanding
 from brokerjobs.broker.protocol import Delivery, Probe, Unreadable
-from brokerjobs.errors import BrokerUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 # (3.10.8: 12 of 12 stayed unserved for ever; asking again on the same channel leaves with the old consumer what it was
 # meant to get).  A new channel costs an idle route four short commands a minute.
 _IDLE_SECONDS: Final = 60.0
+
+
+class ConsumerCancelled(Exception):
+    """The broker sends no more of one route: its queue was deleted, or this process took too long (RabbitMQ 4.3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +64,12 @@ class Subscription:
         self._outstanding = Outstanding()
         self._consumer_tag: str | None = None
         self._prefetch = 0
+        self._leaving = False
+        self._refused: ChannelClosed | None = None
         self._heard = time.monotonic()
         self._changing = asyncio.Lock()
         self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._broken.add_done_callback(_look_at)
+        self._broken.add_done_callback(look_at)
         link.when_ended(channel, self._break)
         channel.on_consumer_cancel_callbacks.add(self._cancelled_by_broker)
 
@@ -72,22 +78,47 @@ class Subscription:
         """Whether the broker may send messages."""
         return self._consumer_tag is not None and not self._channel.is_closed
 
+    @property
+    def prefetch(self) -> int:
+        """At most so many unsettled messages were asked for; 0 if none."""
+        return self._prefetch if self._consumer_tag is not None else 0
+
     async def start(self, prefetch: int) -> None:
         """Ask for messages, at most `prefetch` unsettled ones; errors as of `Link.answer`."""
-        self._prefetch = prefetch
-        await self.flush()
-        self._consumer_tag = await self._consume()
+        async with self._changing:
+            self._prefetch = prefetch
+            await self.flush()
+            try:
+                self._consumer_tag = await self._consume()
+            except ChannelClosed as error:
+                self._refused = error
+                raise
 
     async def held(self) -> None:
-        """Wait until it breaks: `BrokerUnavailable`, or the error of a receiver.
+        """Wait until it breaks: `BrokerUnavailable`, the error of a receiver, or why this route alone is over.
 
-        Returns when nothing has come for a minute and nothing is unsettled: it is closed then, and to be made anew.
+        That is `ConsumerCancelled`, or what `start` raised.  Returns when it is closed in order: after `leave`, or when
+        nothing has come for a minute and nothing is unsettled; then it is to be made anew.
         """
         while not self._broken.done():
             await asyncio.wait({self._broken}, timeout=self._patience_seconds())
             if not self._broken.done() and self._patience_seconds() == 0 and await self._give_up():
                 return
-        self._broken.result()
+        async with self._changing:  # if it broke because of what `start` asks for, that has its answer by now
+            if self._refused is not None:
+                raise self._refused
+        try:
+            self._broken.result()
+        except ConsumerCancelled:
+            await self._link.give_back(self._channel)
+            raise
+        await self.flush()  # RabbitMQ may ignore acknowledgements that it reads together with a channel's end
+        await self._link.give_back(self._channel)
+
+    def leave(self) -> None:
+        """Let `held` return once nothing is unsettled; it is stopped, and is not started again."""
+        self._leaving = True
+        self._end_if_settled()
 
     async def stop(self) -> None:
         """Ask for no more; errors as of `Link.answer`."""
@@ -104,6 +135,8 @@ class Subscription:
     def ack(self, tags: Collection[int]) -> bool:
         """Acknowledge, in one write; False if the channel is gone."""
         through, single = self._outstanding.settle(tags)
+        if self._leaving:
+            self._end_if_settled()
         frames = [Basic.Ack(through, multiple=True)] if through else []
         frames += [Basic.Ack(tag) for tag in single]
         return self._send(*frames)
@@ -111,6 +144,8 @@ class Subscription:
     def reject(self, tag: int) -> bool:
         """Reject for good; False if the channel is gone."""
         is_outstanding = any(self._outstanding.settle([tag]))
+        if self._leaving:
+            self._end_if_settled()
         return self._send(*([Basic.Reject(tag, requeue=False)] if is_outstanding else []))
 
     async def _consume(self) -> str | None:
@@ -148,13 +183,17 @@ class Subscription:
             self._break(error)
 
     def _cancelled_by_broker(self, _: Basic.Cancel) -> None:
-        self._break(BrokerUnavailable(f"the broker cancelled the consumer of {self.source.route!r}"))
+        self._break(ConsumerCancelled(f"the broker cancelled the consumer of {self.source.route!r}"))
+
+    def _end_if_settled(self) -> None:
+        if not (self._broken.done() or len(self._outstanding)):
+            self._broken.set_result(None)
 
     def _break(self, error: Exception) -> None:
         if not self._broken.done():
             self._broken.set_exception(error)
 
 
-def _look_at(broken: asyncio.Future[None]) -> None:
+def look_at(broken: asyncio.Future[None]) -> None:
     """Keep asyncio from reporting an error that nobody waited for: that of a subscription which never started."""
     broken.exception()

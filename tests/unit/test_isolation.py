@@ -35,9 +35,9 @@ async def is_over(isolation: Isolation) -> bool:
 
 
 async def test_isolation__is_over_when_each_route_has_gone_by_twice_its_prefetch(time: Time) -> None:
-    isolation = Isolation({"a": 2, "b": 1}, time)
+    isolation = Isolation(time)
     assert not isolation.active
-    isolation.begin(["a", "b"])
+    isolation.begin({"a": 2, "b": 1})
     isolation.settled("a", 3)
     isolation.settled("b", 2)
     assert not await is_over(isolation)
@@ -49,10 +49,10 @@ async def test_isolation__is_over_when_each_route_has_gone_by_twice_its_prefetch
 
 
 async def test_isolation__begins_anew_with_each_break_of_its_route(time: Time) -> None:
-    isolation = Isolation({"a": 1, "b": 1}, time)
-    isolation.begin(["a", "b"])
+    isolation = Isolation(time)
+    isolation.begin({"a": 1, "b": 1})
     isolation.settled("a", 2)
-    isolation.begin(["a"])
+    isolation.begin({"a": 1})
     isolation.settled("b", 2)
     assert not await is_over(isolation)
     isolation.settled("a", 2)
@@ -62,8 +62,8 @@ async def test_isolation__begins_anew_with_each_break_of_its_route(time: Time) -
 
 async def test_isolation__is_over_when_nothing_broke_for_a_minute(time: Time) -> None:
     """The culprit may be with another consumer, or in quarantine, and the queue empty."""
-    isolation = Isolation({"a": 10}, time)
-    isolation.begin(["a"])
+    isolation = Isolation(time)
+    isolation.begin({"a": 10})
     time.now += 59
     assert not await is_over(isolation)
     time.now += 1
@@ -72,8 +72,8 @@ async def test_isolation__is_over_when_nothing_broke_for_a_minute(time: Time) ->
 
 
 async def test_isolation__notices_what_happens_while_it_is_waited_for(time: Time) -> None:
-    isolation = Isolation({"a": 1}, time)
-    isolation.begin(["a"])
+    isolation = Isolation(time)
+    isolation.begin({"a": 1})
     waiting = asyncio.create_task(isolation.over())
     await asyncio.sleep(0)
     assert not waiting.done()

@@ -17,7 +17,7 @@ from brokerjobs.broker import codec, consumer
 from brokerjobs.broker.memory.address import open_link
 from brokerjobs.broker.memory.links import answer
 from brokerjobs.broker.memory.words import Cancelled, Delivered, Flush, Missing, Settle, Subscribe, Unsubscribe
-from brokerjobs.errors import BrokerUnavailable
+from brokerjobs.broker.subscription import ConsumerCancelled, look_at
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -68,8 +68,10 @@ class MemorySubscription:
         self._receivers = receivers
         self._unsettled: set[int] = set()
         self._subscribed = False
-        self._began = False
+        self._prefetch = 0
+        self._leaving = False
         self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._broken.add_done_callback(look_at)
         link.listen(source.generation, self._hear)
 
     @property
@@ -77,22 +79,35 @@ class MemorySubscription:
         """Whether the broker may send messages."""
         return self._subscribed and self._link.alive
 
+    @property
+    def prefetch(self) -> int:
+        """At most so many unsettled messages were asked for; 0 if none."""
+        return self._prefetch if self._subscribed else 0
+
     async def start(self, prefetch: int) -> None:
         """Ask for messages; raises `ChannelNotFoundEntity`, `BrokerUnavailable`."""
         wanted = Subscribe(number=self.source.generation, queue=self.source.route, prefetch=prefetch)
         match await answer(self._link, wanted):
             case Missing():
                 error = ChannelNotFoundEntity(f"no queue {self.source.route!r}")
-                if self._began:  # RabbitMQ would have closed its channel
-                    self._break(BrokerUnavailable(str(error)))
+                self._break(error)  # RabbitMQ closes the channel
                 raise error
             case _:
-                self._subscribed = self._began = True
+                self._subscribed, self._prefetch = True, prefetch
 
     async def held(self) -> None:
-        """Wait until it breaks: `BrokerUnavailable`, or the error of a receiver."""
+        """Wait until it breaks, or is left; errors as of `Subscription`."""
         await asyncio.wait({self._broken})
         self._broken.result()
+
+    def leave(self) -> None:
+        """Let `held` return once nothing is unsettled."""
+        self._leaving = True
+        self._end_if_settled()
+
+    def _end_if_settled(self) -> None:
+        if not (self._broken.done() or self._unsettled):
+            self._broken.set_result(None)
 
     async def stop(self) -> None:
         """Ask for no more; raises `BrokerUnavailable`."""
@@ -115,6 +130,8 @@ class MemorySubscription:
     def _outstanding(self, tags: Collection[int]) -> tuple[int, ...]:
         outstanding = self._unsettled.intersection(tags)
         self._unsettled -= outstanding
+        if self._leaving:
+            self._end_if_settled()
         return tuple(sorted(outstanding))
 
     def _hear(self, event: Event) -> None:
@@ -128,7 +145,7 @@ class MemorySubscription:
                     self._break(error)
             case Cancelled():
                 self._subscribed = False
-                self._break(BrokerUnavailable(event.reason))
+                self._break(ConsumerCancelled(event.reason))
 
     def _break(self, error: Exception) -> None:
         if not self._broken.done():

@@ -239,6 +239,7 @@ class Session:
             return Missing(queue=request.queue)
         if subscriber in queue.subscribers:
             raise Misuse(f"subscription {request.number} exists")
+        subscriber.prefetch = request.prefetch
         queue.subscribe(subscriber)
         return Done()
 
