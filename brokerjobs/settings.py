@@ -139,6 +139,7 @@ class CoordinatorSettings(_Group):
     tick: _Wait = timedelta(seconds=1)
     reconcile: _Wait = timedelta(seconds=30)
     probe_timeout: _UpToDay = timedelta(minutes=10)
+    retire_routes_after: Annotated[_Duration, _between(timedelta(seconds=1), timedelta(days=365))] = timedelta(hours=24)
     batch: Annotated[_Count, Field(ge=1, le=1_000)] = 200
 
     @model_validator(mode="after")

@@ -15,7 +15,7 @@ from uuid_utils.compat import uuid7
 from brokerjobs.broker.brokers import broker_at
 from brokerjobs.coordinator.coordinator import Coordinator
 from brokerjobs.coordinator.process import BrokerOptions, Options
-from brokerjobs.coordinator.routes import declaring
+from brokerjobs.coordinator.routes import Queues
 from brokerjobs.coordinator.service import Periods
 from brokerjobs.errors import ConfigurationError
 from brokerjobs.ledger.calls import ProcessIdentity
@@ -110,7 +110,7 @@ def worker_of(app: App, settings: Settings, publisher: Publisher) -> Worker:
     services = Coordinator(
         ledger=ConnectOptions(services_database_url, application="brokerjobs coordinator"),
         publisher=publisher,
-        declare=declaring(
+        queues=Queues(
             services_broker_url, queue_type=settings.broker.queue_type, delivery_limit=settings.broker.delivery_limit
         ),
         process=process,
@@ -152,6 +152,7 @@ def periods(settings: Settings) -> Periods:
         probe_timeout=told.probe_timeout,
         hand_back=settings.broker.hand_back_after,
         retention=settings.retention.tick,
+        retire_routes_after=told.retire_routes_after,
         horizons=horizons(settings),
         batch=told.batch,
     )

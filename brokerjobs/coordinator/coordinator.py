@@ -6,7 +6,18 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from brokerjobs.coordinator import partitions, reaper, reconcile, relay, retention, retry_budget, routes, scheduler
+from brokerjobs.coordinator import (
+    explainer,
+    partitions,
+    reaper,
+    reconcile,
+    relay,
+    retention,
+    retirement,
+    retry_budget,
+    routes,
+    scheduler,
+)
 from brokerjobs.coordinator.service import Candidate, Owner, Periods
 from brokerjobs.errors import BrokerUnavailable, LedgerUnavailable, PermissionDenied, TopologyMismatch
 from brokerjobs.ledger import ticks
@@ -18,7 +29,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from brokerjobs.broker.protocol import Publisher
-    from brokerjobs.coordinator.routes import Declare
+    from brokerjobs.coordinator.routes import Queues
     from brokerjobs.coordinator.service import Service
     from brokerjobs.ledger.calls import ProcessIdentity
     from brokerjobs.ledger.database import ConnectOptions
@@ -37,15 +48,15 @@ class Coordinator:
         *,
         ledger: ConnectOptions,
         publisher: Publisher,
-        declare: Declare,
+        queues: Queues,
         process: ProcessIdentity,
         periods: Periods | None = None,
     ) -> None:
         self._ledger = AsyncLedgerConnection(ledger)
         self._process = process
-        self._declare = declare
+        self._queues = queues
         owner = Owner(process=process, resign=self._resign, rest=self._rest)
-        services = _services(self._ledger, process, publisher, declare, periods or Periods())
+        services = _services(self._ledger, process, publisher, queues, periods or Periods())
         self._candidates = [Candidate(service, owner) for service in services]
         self._denied = False
 
@@ -67,7 +78,7 @@ class Coordinator:
         """
         errors: Mapping[str, routes.DeclareError] = {}
         try:
-            errors = await self._declare(wanted)
+            errors = await self._queues.declare(wanted)
             await routes.record(self._ledger, wanted, errors)
         except (BrokerUnavailable, LedgerUnavailable, PermissionDenied) as error:
             _log.info("this process leaves its routes to others: %s", error)
@@ -123,13 +134,13 @@ class Coordinator:
 
 def service_names(*, removing: bool) -> frozenset[str]:
     """The services that a coordinator runs, with or without the one that removes."""
-    always = (relay, reaper, scheduler, routes, partitions, reconcile, retry_budget)
+    always = (relay, reaper, scheduler, explainer, routes, retirement, partitions, reconcile, retry_budget)
     names = {service.NAME for service in always}
     return frozenset(names | {retention.NAME} if removing else names)
 
 
 def _services(
-    ledger: AsyncLedgerConnection, process: ProcessIdentity, publisher: Publisher, declare: Declare, periods: Periods
+    ledger: AsyncLedgerConnection, process: ProcessIdentity, publisher: Publisher, queues: Queues, periods: Periods
 ) -> Sequence[Service]:
     def candidacy(service: str, lead: timedelta = periods.service_lease) -> Candidacy:
         return Candidacy(service, process, lead.total_seconds())
@@ -138,7 +149,14 @@ def _services(
         relay.Relay(ledger, candidacy(relay.NAME), publisher, periods),
         reaper.Reaper(ledger, candidacy(reaper.NAME), periods),
         scheduler.Scheduler(ledger, candidacy(scheduler.NAME), periods),
-        routes.Routes(ledger, candidacy(routes.NAME), declare, periods),
+        explainer.Explainer(ledger, candidacy(explainer.NAME), periods),
+        routes.Routes(ledger, candidacy(routes.NAME), queues.declare, periods),
+        retirement.Retirement(
+            ledger,
+            candidacy(retirement.NAME, retirement.delay_of(periods) + periods.service_lease),
+            queues.remove,
+            periods,
+        ),
         partitions.Partitions(ledger, candidacy(partitions.NAME, periods.partitions + periods.service_lease), periods),
         reconcile.Reconcile(
             ledger, candidacy(reconcile.NAME, periods.reconcile + periods.service_lease), publisher, periods

@@ -19,7 +19,7 @@ from uuid_utils.compat import uuid7
 from brokerjobs.alive import AliveFile
 from brokerjobs.broker.brokers import broker_at
 from brokerjobs.coordinator.coordinator import Coordinator
-from brokerjobs.coordinator.routes import declaring
+from brokerjobs.coordinator.routes import Queues
 from brokerjobs.coordinator.service import Periods
 from brokerjobs.errors import LedgerUnavailable, PermissionDenied
 from brokerjobs.ledger import schema, services
@@ -92,7 +92,7 @@ async def serve(options: Options, stop: asyncio.Event) -> None:
     coordinator = Coordinator(
         ledger=options.ledger,
         publisher=rings,
-        declare=declaring(broker.url, queue_type=broker.queue_type, delivery_limit=broker.delivery_limit),
+        queues=Queues(broker.url, queue_type=broker.queue_type, delivery_limit=broker.delivery_limit),
         process=process,
         periods=options.periods,
     )

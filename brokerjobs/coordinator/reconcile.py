@@ -88,8 +88,7 @@ class Reconcile:
 
 def _is_misnamed(probe: Probing) -> bool:
     """Whether a name that came into the ledger by plain SQL is none that the broker can have."""
-    queue = probe.route.removeprefix(f"{probe.namespace}.q.")
-    return bool(names.namespace_problem(probe.namespace) or names.queue_problem(queue))
+    return names.route_problem(probe.namespace, probe.route) is not None
 
 
 def _outgoing(probe: Probing) -> Outgoing:

@@ -129,10 +129,7 @@ class Relay:
 
 
 def _problem(message: Message) -> str | None:
-    queue = message.route.removeprefix(f"{message.namespace}.q.")
-    return (
-        names.namespace_problem(message.namespace) or names.job_type_problem(message.type) or names.queue_problem(queue)
-    )
+    return names.route_problem(message.namespace, message.route) or names.job_type_problem(message.type)
 
 
 def _outgoing(message: Message) -> Outgoing:

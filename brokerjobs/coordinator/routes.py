@@ -32,25 +32,33 @@ _MOST_SAID: Final = 100
 _log = logging.getLogger(__name__)
 
 
-def declaring(url: str, *, queue_type: topology.QueueType = "quorum", delivery_limit: int = 20) -> Declare:
-    """Return what declares routes at the broker of `url`, each apart, and tells by name why one could not be.
+class Queues:
+    """Makes and deletes the queues of routes at the broker of `url`.
 
-    It raises BrokerUnavailable and ConfigurationError.
+    Both methods raise BrokerUnavailable and ConfigurationError.
     """
 
-    async def declare(routes: Sequence[Route]) -> dict[str, DeclareError]:
+    def __init__(self, url: str, *, queue_type: topology.QueueType = "quorum", delivery_limit: int = 20) -> None:
+        self._broker = broker_at(url)
+        self._queue_type: topology.QueueType = queue_type
+        self._delivery_limit = delivery_limit
+
+    async def declare(self, routes: Sequence[Route]) -> dict[str, DeclareError]:
+        """Declare routes, each apart, and tell by name why one could not be."""
         errors: dict[str, DeclareError] = {}
         for route in routes:
             wanted = topology.Topology(
-                routes=frozenset({route.name}), queue_type=queue_type, delivery_limit=delivery_limit
+                routes=frozenset({route.name}), queue_type=self._queue_type, delivery_limit=self._delivery_limit
             )
             try:
-                await broker_at(url).declare(wanted)
+                await self._broker.declare(wanted)
             except* (TopologyMismatch, PermissionDenied) as group:
                 errors[route.name] = _worst(group, route.name)
         return errors
 
-    return declare
+    async def remove(self, route: str) -> None:
+        """Delete the queue of a route, with what is in it; raises PermissionDenied, too."""
+        await self._broker.remove_queue(route)
 
 
 async def record(ledger: AsyncLedgerConnection, wanted: Sequence[Route], errors: Mapping[str, DeclareError]) -> None:
@@ -132,8 +140,7 @@ class Routes:
 
 def _problem(route: Route) -> str | None:
     """Return what is wrong with names that came into the ledger by plain SQL, or None."""
-    queue = route.name.removeprefix(f"{route.namespace}.q.")
-    return names.namespace_problem(route.namespace) or names.queue_problem(queue)
+    return names.route_problem(route.namespace, route.name)
 
 
 def _flat(group: BaseExceptionGroup[DeclareError]) -> Iterator[DeclareError]:

@@ -49,6 +49,8 @@ class Periods:
     """For how long a worker keeps a delivery that it cannot claim (the workers' own setting)."""
     retention: timedelta = timedelta(minutes=1)
     """How often the ledger is searched for what can be removed, while there is nothing."""
+    retire_routes_after: timedelta = timedelta(hours=24)
+    """After what time without a job a route is retired."""
     horizons: Horizons | None = field(default_factory=Horizons)
     """For how long what has ended is kept; None: nothing is removed."""
     batch: int = 200

@@ -29,6 +29,9 @@ LOOKS: Final = frozenset(
         "types",
         "quarantine_list",
         "queued_jobs",
+        "queues",
+        "workers",
+        "explain",
     }
 )
 """What people look at."""
@@ -37,6 +40,7 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
     PRODUCER: EVERYBODY
     | {
         "submit",
+        "submit_jobs",
         "submit_v1",
         "cancel",
         "cancel_v1",
@@ -46,6 +50,7 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "record",
         "list",
         "list_jobs",
+        "explain",
     },
     WORKER: EVERYBODY
     | {
@@ -99,6 +104,11 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "retain_events",
         "stretch_retries",
         "review_opening",
+        "placement",
+        "explained",
+        "end_unplaceable",
+        "retire_routes",
+        "routes_removed",
     },
     READER: EVERYBODY | LOOKS,
     OPERATOR: EVERYBODY
@@ -113,6 +123,9 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "pause_type",
         "resume_type",
         "unpark",
+        "pause_queue",
+        "resume_queue",
+        "unpark_queue",
         "cancel_queued",
     },
 }

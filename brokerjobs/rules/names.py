@@ -7,6 +7,8 @@ from typing import Final
 
 _WORDS: Final = "lower-case letters, digits, _ and -, starting with a letter"
 _NAMESPACE: Final = re.compile(r"[a-z][a-z0-9_-]{0,40}")
+_LANES: Final = ("~high", "~low")
+_HASHED: Final = re.compile(r"[a-z0-9_.-]{0,13}")
 _DOTTED: Final = re.compile(r"[a-z][a-z0-9_.-]{0,100}")
 
 
@@ -32,3 +34,16 @@ def queue_problem(name: str) -> str | None:
     if _DOTTED.fullmatch(name) and not name.endswith("."):
         return None
     return f"queue {name!r} is not 1 to 101 {_WORDS}, with dots inside"
+
+
+def route_problem(namespace: str, route: str) -> str | None:
+    """What is wrong with the name of a namespace's route, `{namespace}.q.{queue}[.{hash of needs}][~{lane}]`, or None."""
+    before = f"{namespace}.q."
+    rest = route.removeprefix(before)
+    for lane in _LANES:
+        rest = rest.removesuffix(lane)
+    if problem := namespace_problem(namespace):
+        return problem
+    if route.startswith(before) and _DOTTED.fullmatch(rest[:101]) and _HASHED.fullmatch(rest[101:]):
+        return None
+    return f"route {route!r} is not {before}QUEUE, with a hash of needs and a lane after it or not"

@@ -15,7 +15,7 @@ import pytest
 from brokerjobs.broker.publisher import Publisher
 from brokerjobs.coordinator import partitions, reaper, relay, routes, scheduler
 from brokerjobs.coordinator.coordinator import Coordinator
-from brokerjobs.coordinator.routes import declaring
+from brokerjobs.coordinator.routes import Queues
 from brokerjobs.coordinator.service import Periods
 from brokerjobs.errors import SchemaMismatch
 from brokerjobs.ledger.database import ConnectOptions
@@ -36,7 +36,7 @@ def coordinator(
     return Coordinator(
         ledger=ConnectOptions(url or staged.database.coordinator_url, application=f"test {name}"),
         publisher=publisher,
-        declare=declaring(staged.broker_url),
+        queues=Queues(staged.broker_url),
         process=process(name),
         periods=PERIODS,
     )
@@ -137,7 +137,7 @@ async def test_coordinator__a_cancelled_run_closes_its_connection(staged: Stage,
     services = Coordinator(
         ledger=ConnectOptions(staged.database.coordinator_url, application="test coordinator-a"),
         publisher=publisher,
-        declare=declaring(staged.broker_url),
+        queues=Queues(staged.broker_url),
         process=process(),
         periods=Periods(service_lease=slow, relay_poll=slow, tick=slow),
     )
@@ -241,7 +241,7 @@ async def test_coordinator__many_copies_started_and_stopped_at_once_leave_nothin
         services = Coordinator(
             ledger=ConnectOptions(staged.database.coordinator_url, application="test many"),
             publisher=publisher,
-            declare=declaring(broker_url),
+            queues=Queues(broker_url),
             process=process(f"copy-{number}"),
             periods=quick,
         )

@@ -16,7 +16,7 @@ import pytest
 from brokerjobs.broker.publisher import Publisher
 from brokerjobs.coordinator.coordinator import Coordinator
 from brokerjobs.coordinator.process import BrokerOptions, Options, Pulse
-from brokerjobs.coordinator.routes import declaring
+from brokerjobs.coordinator.routes import Queues
 from brokerjobs.ledger.database import ConnectOptions
 from tests.coordinator.stage import PERIODS, Stage, arrived, process, rung, stage
 from tests.databases import Databases
@@ -47,7 +47,7 @@ async def coordinating(
     services = Coordinator(
         ledger=ledger,
         publisher=publisher,
-        declare=declaring(broker_url or staged.broker_url),
+        queues=Queues(broker_url or staged.broker_url),
         process=me,
         periods=PERIODS,
     )

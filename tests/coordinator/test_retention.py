@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from brokerjobs.coordinator.coordinator import Coordinator, service_names
 from brokerjobs.coordinator.retention import NAME, Retention
-from brokerjobs.coordinator.routes import declaring
+from brokerjobs.coordinator.routes import Queues
 from brokerjobs.coordinator.service import LED_ELSEWHERE
 from brokerjobs.ledger import services
 from brokerjobs.ledger.database import ConnectOptions
@@ -98,7 +98,7 @@ async def test_coordinator__runs_retention_unless_it_is_switched_off(staged: Sta
         made = Coordinator(
             ledger=ConnectOptions(staged.database.coordinator_url),
             publisher=publisher,
-            declare=declaring(staged.broker_url),
+            queues=Queues(staged.broker_url),
             process=process(),
             periods=periods,
         )

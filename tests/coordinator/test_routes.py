@@ -7,7 +7,7 @@ import pytest
 
 from brokerjobs.broker import names
 from brokerjobs.coordinator.relay import Relay
-from brokerjobs.coordinator.routes import NAME, Routes, declaring
+from brokerjobs.coordinator.routes import NAME, Queues, Routes
 from brokerjobs.coordinator.service import LED_ELSEWHERE
 from brokerjobs.errors import BrokerUnavailable, PermissionDenied
 from brokerjobs.ledger import services
@@ -26,7 +26,7 @@ ME = process()
 
 def routes(staged: Stage, url: str | None = None, time: Time | None = None) -> Routes:
     return Routes(
-        staged.coordinator, candidacy(NAME, by=ME), declaring(url or staged.broker_url), PERIODS, time or Time()
+        staged.coordinator, candidacy(NAME, by=ME), Queues(url or staged.broker_url).declare, PERIODS, time or Time()
     )
 
 
@@ -145,7 +145,7 @@ async def test_routes__without_the_right_lets_another_process_try(staged: Stage)
 async def test_routes__a_wrong_password_is_an_answer_for_each_route(staged: Stage) -> None:
     wrong = staged.broker_url.replace("://", "://nobody", 1)
 
-    errors = await declaring(wrong)([services.Route(staged.route(), staged.namespace)])
+    errors = await Queues(wrong).declare([services.Route(staged.route(), staged.namespace)])
 
     assert isinstance(errors[staged.route()], PermissionDenied)
 

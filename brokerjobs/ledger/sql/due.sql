@@ -44,4 +44,5 @@ begin
     return next;
   end loop;
   perform unpark(null, null, p_limit);
+  perform unpark_queue(null, null, p_limit);
 end $$;

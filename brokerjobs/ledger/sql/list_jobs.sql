@@ -7,7 +7,7 @@ returns table (job_id uuid, namespace text, type text, state text, waiting text,
   past_deadline boolean)
 language sql stable security definer set search_path = brokerjobs, pg_temp as $$
   select j.id, j.namespace, j.type, s.state,
-      case when s.waiting = 'delivery' and pause_of(j.namespace, j.type) is not null then 'pause' else s.waiting end, s.wait_until, s.number, j.key, j.submitted_by, j.submitted_at, s.finished_at,
+      (waits_for(s.job_id, s.waiting, '{}')).waiting, s.wait_until, s.number, j.key, j.submitted_by, j.submitted_at, s.finished_at,
       s.failure_class, s.failure_reason, j.tags,
       s.finished_at is null and coalesce(s.deadline <= clock(), false)
     from job j join job_state s on s.job_id = j.id

@@ -4,7 +4,7 @@ language sql stable security definer set search_path = brokerjobs, pg_temp as $$
   select jsonb_build_object(
     'schema', 'brokerjobs.job/1', 'id', j.id, 'namespace', j.namespace, 'type', j.type, 'route', j.route, 'state', s.state,
     'waiting', case when s.waiting is not null then jsonb_build_object(
-      'for', case when z.pause is null then s.waiting else 'pause' end, 'until', rfc3339(s.wait_until), 'detail', coalesce(z.pause, s.wait_detail), 'rung_at', rfc3339(s.rung_at),
+      'for', z.waiting, 'until', rfc3339(s.wait_until), 'detail', z.detail, 'rung_at', rfc3339(s.rung_at),
       'past_deadline', s.deadline <= clock()) end,
     'key', j.key, 'submitted_by', j.submitted_by, 'login', j.login, 'tags', j.tags,
     'submitted_at', rfc3339(j.submitted_at), 'observed_submitted_at', rfc3339(j.observed_at),
@@ -35,6 +35,6 @@ language sql stable security definer set search_path = brokerjobs, pg_temp as $$
         from (select x.seq, x.at, x.kind, x.state, x.attempt_id, x.detail from event x where x.job_id = j.id
           union select k.seq, k.at, k.kind, k.state, k.attempt_id, k.detail from event_kept k where k.job_id = j.id) e), '[]'))
   from job j join job_state s on s.job_id = j.id
-    cross join lateral (select case when s.waiting = 'delivery' then pause_of(j.namespace, j.type) end as pause) z
+    cross join lateral waits_for(s.job_id, s.waiting, s.wait_detail) z
     where j.id = p_job
 $$;
