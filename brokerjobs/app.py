@@ -13,12 +13,13 @@ from brokerjobs.rules import names
 from brokerjobs.rules.terms import Terms, differences
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from datetime import timedelta
 
     from brokerjobs.client import Client, SyncClient
     from brokerjobs.context import JobContext, ProcessJobContext, SyncJobContext
     from brokerjobs.rules.failures import FailureMapping
+    from brokerjobs.rules.needs import Need
     from brokerjobs.rules.retries import RetryPolicy
 
 P = TypeVar("P")
@@ -34,6 +35,7 @@ class Options(TypedDict, total=False):
     time_limit: timedelta
     retry: RetryPolicy
     placement_deadline: timedelta
+    needs: Sequence[Need]
     failures: FailureMapping
 
 

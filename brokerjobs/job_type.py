@@ -7,20 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, cast, overload
 from weakref import WeakValueDictionary
 
 from brokerjobs import errors, handlers
 from brokerjobs.model_walk import Oversized, Unfit
-from brokerjobs.rules import names, texts
+from brokerjobs.rules import names, need_problems, templates, texts
 from brokerjobs.rules.failures import checked_mapping
+from brokerjobs.rules.needs import Exclusive, Limit
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from brokerjobs.context import Finding, JobContext, ProcessJobContext, ReviewContext, SyncJobContext
     from brokerjobs.model_json import ModelJson
     from brokerjobs.rules.failures import FailureClass, FailureMapping
+    from brokerjobs.rules.needs import Need
     from brokerjobs.rules.terms import Terms
 
 P = TypeVar("P")
@@ -31,6 +33,10 @@ PAYLOAD_LIMIT: Final = 262_144
 RESULT_LIMIT: Final = 262_144
 KEY_LIMIT: Final = 255
 TAGS_LIMIT: Final = 8_192
+
+# Lanes of a queue: served 8 : 3 : 1 while each has jobs.
+Priority: TypeAlias = Literal["high", "normal", "low"]
+PRIORITIES: Final = ("high", "normal", "low")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +69,7 @@ class JobType(Generic[P, R]):
             declaration.failures, job_type=declaration.name
         )
         self._payloads: ModelJson[P] = _model_json(declaration, "payload", declaration.payload_model)
+        _check_templates(self.name, self.terms, self._payloads)
         self._results: ModelJson[R] = _model_json(declaration, "result", declaration.result_model)
         self._handler: handlers.Handler | None = None
         self._reconciler: handlers.Handler | None = None
@@ -205,7 +212,7 @@ class ThreadDecorator(Protocol[P, R]):
 class Submission(Generic[P]):
     """A job to submit: `key` makes it idempotent within its type, times are aware or counted from now.
 
-    Raises SubmissionRefused for a key, tags or time that cannot be.
+    `needs` are added to those of its type.  Raises SubmissionRefused for what of it cannot be.
     """
 
     payload: P = field(kw_only=False)
@@ -213,6 +220,8 @@ class Submission(Generic[P]):
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     not_before: datetime | timedelta | None = None
     deadline: datetime | timedelta | None = None
+    priority: Priority = "normal"
+    needs: Sequence[Need] = ()
 
     def __post_init__(self) -> None:
         for problem in _submission_problems(self):
@@ -223,6 +232,10 @@ def _submission_problems(submission: Submission[Any]) -> Iterator[str]:
     yield from key_problems(submission.key)
     if submission.tags != {}:
         yield from _tag_problems(submission.tags)
+    if submission.priority not in PRIORITIES:
+        yield f"priority={texts.shown(submission.priority)} is none of {', '.join(PRIORITIES)}"
+    if submission.needs != ():
+        yield from need_problems.problems(submission.needs)
     for name in ("not_before", "deadline"):
         value: object = getattr(submission, name)
         if not (value is None or isinstance(value, (datetime, timedelta))):
@@ -256,6 +269,23 @@ def _tag_problems(tags: object) -> Iterator[str]:
                 yield f"{what} {text!r:.80} has a NUL or half a character, which PostgreSQL cannot store"
     if (size := len(json.dumps(dict(pairs), ensure_ascii=False))) > TAGS_LIMIT:
         yield f"tags are {size} characters of JSON, over the limit of {TAGS_LIMIT}; they are to find jobs by"
+
+
+def _check_templates(name: str, terms: Terms, payloads: ModelJson[Any]) -> None:
+    """Refuses resources that no payload can name."""
+    asked = {str(need): templates.fields_of(need.name) for need in terms.needs if isinstance(need, (Exclusive, Limit))}
+    if not any(asked.values()):
+        return
+    schema = payloads.schema_as_written()
+    problems = [
+        f"need {need}: {problem}"
+        for need, fields in asked.items()
+        for one in fields
+        if (problem := templates.field_problem(one, schema))
+    ]
+    if problems:
+        message = f"job type {name!r}:"
+        raise errors.ConfigurationError(message, problems=tuple(problems))
 
 
 def _model_json(declaration: Declaration, what: str, model: Any) -> ModelJson[Any]:

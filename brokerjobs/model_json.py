@@ -38,6 +38,10 @@ class ModelJson(Generic[T]):
         schema = self._adapter.json_schema(schema_generator=_Quiet)
         self.fingerprint = hashlib.sha256(_canonical(_without_prose(schema))).hexdigest()
 
+    def schema_as_written(self) -> dict[str, Any]:
+        """The JSON schema of what `encode` answers."""
+        return self._adapter.json_schema(schema_generator=_Quiet, mode="serialization")
+
     def encode(self, value: T, limit: int) -> bytes:
         """The JSON of `value` in UTF-8; raises Unfit, or Oversized over `limit` bytes.
 

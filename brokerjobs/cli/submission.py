@@ -99,6 +99,8 @@ def new_job(order: Order) -> NewJob:
         not_before=submission.not_before,
         deadline=submission.deadline,
         traceparent=None,
+        priority=submission.priority,
+        needs=submission.needs,
     )
 
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from brokerjobs.client.options import ClientOptions
-    from brokerjobs.job_type import JobType
+    from brokerjobs.job_type import JobType, Priority
+    from brokerjobs.rules.needs import Need
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -62,17 +63,28 @@ class Client:
         tags: Mapping[str, str] | None = None,
         not_before: datetime | timedelta | None = None,
         deadline: datetime | timedelta | None = None,
+        priority: Priority = "normal",
+        needs: Sequence[Need] = (),
         within: object = None,
     ) -> JobHandle[R]:
         """Submits one job, and returns when the ledger has committed it; its doorbell is rung behind that.
 
+        `priority` says by which lane of its queue it comes, `needs` what it needs beside what its type needs.
         `within` is the caller's open transaction (a psycopg AsyncConnection, a SQLAlchemy AsyncSession or
         AsyncConnection, or an asyncpg Connection): the job then exists when the caller commits.  Raises
         SubmissionRefused (UnknownJobType, InvalidPayload, PayloadTooLarge, IdempotencyConflict, KeyInFlight,
         ExpiredRecord), after which the caller's transaction lives on, and LedgerUnavailable, after which the job may
         exist: submit again with the same `key`.
         """
-        submission = Submission(payload, key=key, tags=tags or {}, not_before=not_before, deadline=deadline)
+        submission = Submission(
+            payload,
+            key=key,
+            tags=tags or {},
+            not_before=not_before,
+            deadline=deadline,
+            priority=priority,
+            needs=needs,
+        )
         opened = self._opened()
         if within is None:
             made = await opened.submitter.one(job_type, submission)

@@ -34,6 +34,8 @@ def new_job(job_type: JobType[P, Any], submission: Submission[P]) -> NewJob:
         not_before=_within_range(submission.not_before),
         deadline=_within_range(submission.deadline),
         traceparent=_traceparent(),
+        priority=submission.priority,
+        needs=submission.needs,
     )
 
 

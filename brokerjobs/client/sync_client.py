@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
     from brokerjobs.broker.protocol import Outgoing
     from brokerjobs.client.options import ClientOptions
-    from brokerjobs.job_type import JobType
+    from brokerjobs.job_type import JobType, Priority
     from brokerjobs.ledger.inquiries import Outcome
+    from brokerjobs.rules.needs import Need
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -75,6 +76,8 @@ class SyncClient:
         tags: Mapping[str, str] | None = None,
         not_before: datetime | timedelta | None = None,
         deadline: datetime | timedelta | None = None,
+        priority: Priority = "normal",
+        needs: Sequence[Need] = (),
         within: object = None,
     ) -> SyncJobHandle[R]:
         """Submits one job, and returns when the ledger has committed it; its doorbell is rung behind that.
@@ -82,7 +85,15 @@ class SyncClient:
         `within` is the caller's open transaction (a psycopg or psycopg2 connection, a SQLAlchemy Session or Connection,
         or Django's `connection`): the job then exists when the caller commits.  Raises as `Client.submit`.
         """
-        submission = Submission(payload, key=key, tags=tags or {}, not_before=not_before, deadline=deadline)
+        submission = Submission(
+            payload,
+            key=key,
+            tags=tags or {},
+            not_before=not_before,
+            deadline=deadline,
+            priority=priority,
+            needs=needs,
+        )
         submitter = self._here().submitter
         if within is None:
             made = submitter.one(job_type, submission)

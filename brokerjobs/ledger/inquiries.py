@@ -10,9 +10,12 @@ from uuid import UUID
 
 from brokerjobs.ledger.database import Query
 from brokerjobs.rules import texts
+from brokerjobs.rules.needs import as_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from brokerjobs.rules.needs import Need
 
 _REASON_LIMIT: Final = 2_000
 
@@ -28,6 +31,8 @@ class NewJob:
     not_before: datetime | timedelta | None
     deadline: datetime | timedelta | None
     traceparent: str | None
+    priority: str = "normal"
+    needs: Sequence[Need] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +68,10 @@ def submit(batch: SubmitBatch) -> Query[Submitted]:
     """
     jobs = batch.jobs
     return Query(
-        "select id, verdict, job_id, ticket, route, detail::text from brokerjobs.submit(%s::text, %s::text,"
+        "select id, verdict, job_id, ticket, route, detail::text from brokerjobs.submit_jobs(%s::text, %s::text,"
         " %s::text::uuid[], %s::text::text[], %s::text::text[], %s::text, %s::text::text[], %s::text::timestamptz[],"
         " %s::text::timestamptz[], %s::text::text[], %s::text, %s::text::timestamptz, %s::boolean,"
-        " %s::text::interval[], %s::text::interval[])",
+        " %s::text::interval[], %s::text::interval[], %s::text::text[], %s::text::text[])",
         [
             batch.namespace,
             batch.type,
@@ -83,6 +88,8 @@ def submit(batch: SubmitBatch) -> Query[Submitted]:
             batch.announced,
             _spans([job.not_before for job in jobs]),
             _spans([job.deadline for job in jobs]),
+            _texts([None if job.priority == "normal" else job.priority for job in jobs]),
+            _texts([json.dumps(as_data(job.needs)) if job.needs else None for job in jobs]),
         ],
         _submitted,
     )

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from brokerjobs.errors import ConfigurationError
+from brokerjobs.rules import need_problems, needs
 from brokerjobs.rules.durations import YEAR, show_duration
 from brokerjobs.rules.names import queue_problem
 from brokerjobs.rules.retries import RetryPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Below this a lease is shorter than a busy database's round trip; above it recovery takes more than a day.
 MIN_LEASE: Final = timedelta(milliseconds=100)
@@ -29,11 +33,18 @@ class Terms:
     time_limit: timedelta = timedelta(minutes=10)
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     placement_deadline: timedelta = timedelta(hours=24)
+    needs: Sequence[needs.Need] = ()
 
     def __post_init__(self) -> None:
         if problems := tuple(_problems(self)):
             message = "the terms of the job type are out of bounds:"
             raise ConfigurationError(message, problems=problems)
+        object.__setattr__(self, "needs", needs.canonical(self.needs))
+
+    @property
+    def needs_hash(self) -> str | None:
+        """What tells its route apart from those of its queue with other needs; None if any worker does."""
+        return needs.needs_hash(self.needs)
 
     def as_data(self) -> dict[str, Any]:
         """The terms as JSON values, durations in seconds: the ledger's form."""
@@ -44,6 +55,8 @@ class Terms:
             "time_limit": self.time_limit.total_seconds(),
             "retry": self.retry.as_data(),
             "placement_deadline": self.placement_deadline.total_seconds(),
+            "needs": needs.as_data(self.needs),
+            "needs_hash": self.needs_hash,
         }
 
 
@@ -58,6 +71,8 @@ def differences(first: Terms, second: Terms) -> tuple[str, ...]:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, cast("tuple[object, ...]", value))) or "none"
     return show_duration(value) if isinstance(value, timedelta) else repr(value)
 
 
@@ -73,6 +88,7 @@ def _problems(terms: Terms) -> list[str]:
         problems.append(problem)
     if not isinstance(given["retry"], RetryPolicy):
         problems.append(f"retry={given['retry']!r} is not a RetryPolicy")
+    problems += need_problems.problems(given["needs"])
     microsecond = timedelta(microseconds=1)
     for name, low, high, why in (
         ("lease", MIN_LEASE, MAX_LEASE, "shorter is lost to a slow round trip, longer makes recovery slow"),

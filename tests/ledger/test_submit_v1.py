@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
 SUBMIT_V1 = "select verdict, job_id, detail from brokerjobs.submit_v1(%s, %s, %s::jsonb, %s, %s, %s::jsonb)"
 
+NO_KIND = 'need {"kind": "near"}: its kind is none of equal, one_of, at_least, has, exclusive and limit'
+NO_NAME = (
+    'need {"kind": "has", "name": "GPU", "value": "a"}: its name is not 1 to 100 lower-case letters, digits, _ - .'
+)
+
 
 def _submit_v1(
     caller: Caller, payload: Any = 1, *, key: str | None = None, options: Any = None, kind: str = "work"
@@ -72,7 +77,12 @@ def test_submit_v1__answers_keys_as_submit_does(ledger: Ledger) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"priority": 1}, "unknown option priority; known are deadline, id, not_before, tags, traceparent"),
+        ({"lane": 1}, "unknown option lane; known are deadline, id, needs, not_before, priority, tags, traceparent"),
+        ({"priority": 1}, "priority 1 is none of high, normal and low"),
+        ({"priority": "urgent"}, "priority urgent is none of high, normal and low"),
+        ({"needs": {}}, "needs are of type object, not a list"),
+        ({"needs": [{"kind": "near"}]}, NO_KIND),
+        ({"needs": [{"kind": "has", "name": "GPU", "value": "a"}]}, NO_NAME),
         ({"tags": [1]}, "tags are not an object of texts"),
         ({"tags": "a"}, "tags are not an object of texts"),
         ({"tags": {"a": 1}}, "tags are not an object of texts"),

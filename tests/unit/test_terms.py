@@ -22,6 +22,8 @@ def test_terms__have_the_agreed_defaults_and_are_plain_data() -> None:
         "time_limit": 600,
         "retry": {"attempts": 5, "elapsed": 86400, "first_delay": 1, "factor": 2, "max_delay": 600},
         "placement_deadline": 86400,
+        "needs": [],
+        "needs_hash": None,
     }
 
 

@@ -1,5 +1,5 @@
 -- Public: submits one job in the caller's transaction, from any language and any driver.
--- options: {"id", "not_before", "deadline", "tags", "traceparent"}. Verdicts as for submit, each refusal with its
+-- options: {"id", "needs", "not_before", "deadline", "priority", "tags", "traceparent"}. Verdicts as for submit, each refusal with its
 -- `problem` in words; what is unknown or cannot be read is `invalid`, so that the caller's transaction lives.
 create or replace function submit_v1(
   namespace text, job_type text, payload jsonb, key text default null, submitted_by text default session_user,
@@ -14,8 +14,8 @@ begin
     when jsonb_typeof(options) <> 'object' then format('options are of type %s, not an object', jsonb_typeof(options))
     when length(submitted_by) > 255 or submitted_by = '' then 'submitted_by has 1 to 255 characters'
     else coalesce(
-      (select format('unknown option %s; known are deadline, id, not_before, tags, traceparent', left(min(o), 80))
-        from jsonb_object_keys(options) o where o not in ('id', 'not_before', 'deadline', 'tags', 'traceparent') having min(o) is not null),
+      (select format('unknown option %s; known are deadline, id, needs, not_before, priority, tags, traceparent', left(min(o), 80))
+        from jsonb_object_keys(options) o where o not in ('id', 'needs', 'not_before', 'deadline', 'priority', 'tags', 'traceparent') having min(o) is not null),
       moment_problem(options, 'not_before'), moment_problem(options, 'deadline'), 'the payload: ' || json_problem(payload)) end;
   if v_problem is not null then
     return query select 'invalid', null::uuid, jsonb_build_object('problem', v_problem);
@@ -34,11 +34,13 @@ begin
       when s.verdict = 'key_in_flight' then jsonb_build_object('problem', format(
         'key %s is held by another open transaction; submit again when it has ended', key))
       else s.detail end
-    from submit(
+    from submit_jobs(
       namespace, job_type, array[coalesce((options ->> 'id')::uuid, make_uuid7(clock()))], array[payload::text], array[key],
       coalesce(submitted_by, session_user), array[(nullif(options -> 'tags', 'null'))::text],
       array[(options ->> 'not_before')::timestamptz], array[(options ->> 'deadline')::timestamptz],
-      array[substring(options ->> 'traceparent', '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$')], null, null, false) s;
+      array[substring(options ->> 'traceparent', '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$')], null, null, false, null, null,
+      case when options ? 'priority' then array[options ->> 'priority'] end,
+      case when options ? 'needs' then array[(nullif(options -> 'needs', 'null'))::text] end) s;
 exception when data_exception then
   return query select 'invalid', null::uuid, jsonb_build_object('problem', sqlerrm);
 end $$;

@@ -11,6 +11,7 @@ declare
   w job_type;
   y job_type;
   t timestamptz := clock();
+  v_problem text;
 begin
   for v in select e from jsonb_array_elements(p_types) e order by e ->> 'name' loop
     if terms_problem(v) is not null then
@@ -26,6 +27,10 @@ begin
     name := w.name; was := null; wanted := null;
     insert into job_type select w.* on conflict do nothing;
     if found then
+      v_problem := too_many_routes(w.namespace, route_name(w.namespace, w.queue, w.needs_hash, 'normal'));
+      if v_problem is not null then
+        raise exception 'job type % of namespace %: %', w.name, p_namespace, v_problem using errcode = 'invalid_parameter_value';
+      end if;
       perform route_of_type(w, t);
       verdict := 'added'; return next; continue;
     end if;
@@ -37,6 +42,10 @@ begin
         from jsonb_each(to_jsonb(y)) o join jsonb_each(to_jsonb(w)) n using (key) where o.value is distinct from n.value;
       verdict := case when p_change then 'changed' else 'differs' end;
       if p_change then
+        v_problem := too_many_routes(w.namespace, route_name(w.namespace, w.queue, w.needs_hash, 'normal'));
+        if v_problem is not null then
+          raise exception 'job type % of namespace %: %', w.name, p_namespace, v_problem using errcode = 'invalid_parameter_value';
+        end if;
         update job_type x set queue = w.queue, repeatable = w.repeatable, lease = w.lease, time_limit = w.time_limit,
             retry_attempts = w.retry_attempts, retry_elapsed = w.retry_elapsed, retry_first_delay = w.retry_first_delay,
             retry_factor = w.retry_factor, retry_max_delay = w.retry_max_delay, placement_deadline = w.placement_deadline,
