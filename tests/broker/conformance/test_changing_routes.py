@@ -132,7 +132,7 @@ async def test_serve__asks_at_once_for_a_route_that_was_not_there(
     await received.consumer.serve({three[0]: 20, late: 20})
 
     async def is_missing() -> bool:
-        return received.consumer.missing == {late}
+        return received.consumer.missing == frozenset({late})
 
     await eventually(is_missing)
     await broker.declare(Topology(routes=frozenset({late})))
@@ -151,7 +151,7 @@ async def test_serve__forgets_a_route_that_was_never_there(
     received = await inbox(three[0], never)
 
     async def is_missing() -> bool:
-        return received.consumer.missing == {never}
+        return received.consumer.missing == frozenset({never})
 
     await eventually(is_missing)
     await received.consumer.serve({three[0]: 20})
