@@ -37,7 +37,7 @@ def queue_problem(name: str) -> str | None:
 
 
 def route_problem(namespace: str, route: str) -> str | None:
-    """What is wrong with the name of a namespace's route, `{namespace}.q.{queue}[.{hash of needs}][~{lane}]`, or None."""
+    """What is wrong with a route's name, `{namespace}.q.{queue}[.{hash of needs}][~{lane}]`, or None."""
     before = f"{namespace}.q."
     rest = route.removeprefix(before)
     for lane in _LANES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import UUID
@@ -25,11 +25,12 @@ from brokerjobs.rules.retries import RetryPolicy
 from brokerjobs.rules.terms import Terms
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Sequence
 
     from aio_pika.abc import AbstractIncomingMessage
 
     from brokerjobs.ledger.database import Query
+    from brokerjobs.rules.needs import Need
     from tests.databases import Database
 
 Row = TypeVar("Row")
@@ -100,10 +101,21 @@ class Stage:
         (value,) = row.values()
         return value
 
-    async def register(self, name: str = "work", *, queue: str = "default", lease: timedelta = LEASE) -> None:
+    async def register(
+        self,
+        name: str = "work",
+        *,
+        queue: str = "default",
+        lease: timedelta = LEASE,
+        needs: Sequence[Need] = (),
+        placement_deadline: timedelta | None = None,
+    ) -> None:
         """Registers a repeatable job type, whose route nobody has declared."""
         retry = RetryPolicy(attempts=2, first_delay=timedelta(milliseconds=10))
-        data = {"name": name, **Terms(repeatable=True, queue=queue, lease=lease, retry=retry).as_data()}
+        terms = Terms(repeatable=True, queue=queue, lease=lease, retry=retry, needs=tuple(needs))
+        if placement_deadline is not None:
+            terms = replace(terms, placement_deadline=placement_deadline)
+        data = {"name": name, **terms.as_data()}
         query = services.register_types(self.namespace, [{**data, "fingerprint": "f" * 64}], change=False)
         await self.worker.fetch(query)
 
