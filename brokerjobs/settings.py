@@ -6,21 +6,24 @@ its default.  Importing this takes long (pydantic-settings alone 0.1 to 0.2 s): 
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Secret, model_validator
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
 
 from brokerjobs.errors import ConfigurationError
-from brokerjobs.rules import secrets
+from brokerjobs.rules import capabilities, secrets
 from brokerjobs.rules.durations import parse_duration
 from brokerjobs.rules.texts import redacted
 
@@ -66,6 +69,33 @@ def _between(low: timedelta, high: timedelta) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _declared(value: object) -> object:
+    """A table of texts and lists of texts, or as a variable says it: NAME=VALUE, NAME=VALUE, or the same as JSON."""
+    if isinstance(value, str):
+        value = _table(value)
+    if not isinstance(value, Mapping):
+        message = "must be a table of texts and lists of texts"
+        raise ValueError(message)  # noqa: TRY004  # as above
+    try:
+        return dict(capabilities.of(cast("Mapping[str, Any]", value)).texts)
+    except ConfigurationError as error:
+        raise ValueError("; ".join(error.problems)) from None
+
+
+def _table(text: str) -> object:
+    if text.lstrip().startswith("{"):
+        return json.loads(text)
+    table: dict[str, list[str]] = {}
+    for one in text.split(","):
+        name, equals, said = one.strip().partition("=")
+        if not equals:
+            message = 'must be texts such as "gpu=a100, dataset=coco, dataset=imagenet"'
+            raise ValueError(message)
+        table.setdefault(name, []).append(said)
+    return table
+
+
+_Capabilities = Annotated[Mapping[str, tuple[str, ...]], NoDecode, BeforeValidator(_declared)]
 _Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
 _UpToHour = Annotated[_Duration, _between(timedelta(0), timedelta(hours=1))]
 _Wait = Annotated[_Duration, _between(timedelta(milliseconds=10), timedelta(hours=1))]
@@ -98,6 +128,7 @@ class WorkerSettings(_Group):
     name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     clock_skew: _Wait = timedelta(seconds=1)
     alive_file: Path | None = None
+    capabilities: _Capabilities = Field(default_factory=dict[str, tuple[str, ...]])
 
     @property
     def deliveries(self) -> int:

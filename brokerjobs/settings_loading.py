@@ -26,6 +26,8 @@ _SECRETS: Final = frozenset(
     {"database_url", "broker_url", "broker.management_url", "coordinator.database_url", "coordinator.broker_url"}
 )
 _SHOWN: Final = 80
+# Whose names are the user's own.
+_TABLES: Final = frozenset({"worker.capabilities"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ def _said(key: str, given: _Given) -> tuple[object, str]:
 
 def _flat(values: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
     for key, value in values.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and before + key not in _TABLES:
             yield from _flat(cast("dict[str, object]", value), f"{before}{key}.")
         else:
             yield before + key, value

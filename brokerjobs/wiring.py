@@ -21,7 +21,8 @@ from brokerjobs.errors import ConfigurationError
 from brokerjobs.ledger.calls import ProcessIdentity
 from brokerjobs.ledger.database import ConnectOptions
 from brokerjobs.ledger.retention import Horizons
-from brokerjobs.rules import secrets
+from brokerjobs.rules import capabilities, secrets
+from brokerjobs.worker.detection import detected
 from brokerjobs.worker.options import Duty, WorkerOptions
 from brokerjobs.worker.worker import Worker
 
@@ -102,6 +103,7 @@ def worker_of(app: App, settings: Settings, publisher: Publisher) -> Worker:
         hand_back=settings.broker.hand_back_after,
         clock_skew=settings.worker.clock_skew,
         reconcile=settings.worker.reconcilers,
+        capabilities=detected().overridden_by(capabilities.of(settings.worker.capabilities)),
         alive_file=settings.worker.alive_file,
     )
     if not settings.worker.coordinator:

@@ -76,6 +76,18 @@ def tags_of(given: Sequence[str] | None) -> dict[str, str]:
     return tags
 
 
+def capabilities_of(given: Sequence[str] | None) -> dict[str, list[str]] | None:
+    """The capabilities that NAME=VALUE texts are, None if there are none; raises UsageError."""
+    table: dict[str, list[str]] = {}
+    for one in given or ():
+        name, equals, value = one.partition("=")
+        if not (name and equals and value):
+            message = f"--capability {one!r} is not of the form NAME=VALUE"
+            raise UsageError(message)
+        table.setdefault(name, []).append(value)
+    return table or None
+
+
 def type_of(text: str, namespace: str | None) -> tuple[str | None, str]:
     """The namespace, if it is said, and the name of a job type written as `name` or `namespace/name`.
 

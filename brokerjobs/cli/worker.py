@@ -28,6 +28,15 @@ _Drain: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="TIME", show_default=False, help="How long attempts may go on after SIGTERM. [25s]"),
 ]
+_Capabilities: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--capability",
+        metavar="NAME=VALUE",
+        show_default=False,
+        help="What the worker has, such as gpu=a100; may be repeated, also with the same name.",
+    ),
+]
 _Coordinator: TypeAlias = Annotated[
     bool | None,
     typer.Option("--coordinator/--no-coordinator", show_default=False, help="Run a coordinator's services too. [yes]"),
@@ -43,6 +52,7 @@ def worker(
     prefetch: _Prefetch = None,
     name: _Name = None,
     drain: _Drain = None,
+    capability: _Capabilities = None,
     coordinator: _Coordinator = None,
     database_url: options.DatabaseUrl = None,
     broker_url: options.BrokerUrl = None,
@@ -64,6 +74,7 @@ def worker(
         "worker.prefetch": prefetch,
         "worker.name": name,
         "worker.drain": drain,
+        "worker.capabilities": options.capabilities_of(capability),
         "worker.coordinator": coordinator,
     }
     _run(flags, log_level)

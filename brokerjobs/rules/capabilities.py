@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from brokerjobs.errors import ConfigurationError
 from brokerjobs.rules.need_problems import name_problem, value_problem
 from brokerjobs.rules.quantities import Quantity, read_quantity
+from brokerjobs.rules.texts import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 MOST_NAMES: Final = 100
 MOST_TEXTS: Final = 1000
@@ -59,10 +60,10 @@ class Capabilities:
         return Capabilities(tuple(sorted({**self.texts, **others.texts}.items())))
 
 
-def of(given: Mapping[str, str | Iterable[str]]) -> Capabilities:
+def of(given: Mapping[str, str | Sequence[str]]) -> Capabilities:
     """The capabilities that somebody declares; raises ConfigurationError that lists what cannot be."""
-    several = {name: (one,) if isinstance(one, str) else tuple(one) for name, one in given.items()}
-    if found := tuple(_problems(several)):
+    several = {name: tuple(one) if isinstance(one, (list, tuple)) else (one,) for name, one in given.items()}
+    if found := tuple(_problems(given, several)):
         message = "the worker's capabilities cannot be:"
         raise ConfigurationError(message, problems=found)
     return _ordered(several)
@@ -83,7 +84,7 @@ def _ordered(several: Mapping[str, tuple[str, ...]]) -> Capabilities:
     return Capabilities(tuple((name, tuple(sorted(set(texts)))) for name, texts in sorted(several.items()) if texts))
 
 
-def _problems(several: Mapping[str, tuple[object, ...]]) -> Iterator[str]:
+def _problems(given: Mapping[str, object], several: Mapping[str, tuple[object, ...]]) -> Iterator[str]:
     if len(several) > MOST_NAMES:
         yield f"there are {len(several)} names, over the limit of {MOST_NAMES}"
     for name, texts in several.items():
@@ -94,5 +95,7 @@ def _problems(several: Mapping[str, tuple[object, ...]]) -> Iterator[str]:
         elif len(texts) > MOST_TEXTS:
             yield f"{name} has {len(texts)} texts, over the limit of {MOST_TEXTS}"
         for text in texts[:MOST_TEXTS]:
-            if problem := value_problem(text):
+            if not isinstance(given[name], (str, list, tuple)):
+                yield f"{name}: {shown(text)} is not a text or a list of texts"
+            elif problem := value_problem(text):
                 yield f"{name}: {problem}"

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
+from brokerjobs.rules.capabilities import Capabilities
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
@@ -43,6 +45,8 @@ class WorkerOptions:
     clock_skew: timedelta = timedelta(seconds=1)
     reconcile: timedelta = timedelta(seconds=10)
     """How often a worker whose types have reconcilers looks for open reviews that are due."""
+    capabilities: Capabilities = field(default_factory=Capabilities)
+    """What this worker has, detected and declared: which jobs qualify for it."""
     alive_file: Path | None = None
     """Touched whenever the ledger has answered a heartbeat while the event loop went on."""
 

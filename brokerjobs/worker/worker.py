@@ -265,6 +265,7 @@ class Worker:
             "reads": (*READS, *READS_PAUSES),
             "consuming": sorted(self._consumer.consuming),
             "missing": sorted(self._consumer.missing),
+            "capabilities": self._options.capabilities.as_data(),
         }
         beat = services.Heartbeat(
             self._duty.process,

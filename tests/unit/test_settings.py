@@ -193,6 +193,42 @@ def test_hand_back__that_the_broker_would_not_wait_for_is_refused() -> None:
     assert "at most half of consumer_timeout" in refusal()
 
 
+def test_capabilities__are_texts_and_lists_of_texts_of_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    write("[worker.capabilities]\ngpu = 'a100'\ndataset = ['imagenet', 'coco', 'coco']\n")
+    assert load_settings().worker.capabilities == {"dataset": ("coco", "imagenet"), "gpu": ("a100",)}
+
+    # What is said in two places is joined by name.
+    told = load_settings({"worker.capabilities": {"gpu": ["h100", "t4"]}}).worker.capabilities
+    assert told == {"dataset": ("coco", "imagenet"), "gpu": ("h100", "t4")}
+
+    monkeypatch.setenv("BROKERJOBS_WORKER__CAPABILITIES", "gpu=v100, dataset=a, dataset=b=c")
+    assert load_settings().worker.capabilities == {"dataset": ("a", "b=c"), "gpu": ("v100",)}
+    monkeypatch.setenv("BROKERJOBS_WORKER__CAPABILITIES", '{"gpu": ["a", "b,c"]}')
+    assert load_settings().worker.capabilities == {"gpu": ("a", "b,c")}
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ("capabilities = 'gpu'", "must be texts such as"),
+        ("capabilities = '{'", "Expecting property name"),
+        ("capabilities = '{}}'", "Extra data"),
+        ("capabilities = 3", "must be a table of texts and lists of texts"),
+        ("capabilities = { GPU = 'a' }", "name 'GPU' is not 1 to 100 lower-case letters, digits, _ - ."),
+        ("capabilities = { gpu = '' }", "gpu: '' is not 1 to 200 printable characters"),
+        ("capabilities = { gpu = [1] }", "gpu: 1 is not 1 to 200 printable characters"),
+        ("capabilities = { gpu = 1 }", "gpu: 1 is not a text or a list of texts"),
+        ("capabilities = { gpu = [] }", "gpu has no text; leave it out"),
+    ],
+)
+def test_capabilities__say_what_cannot_be(said: str, problem: str) -> None:
+    write(f"[worker]\n{said}\n")
+
+    (line,) = refusal().splitlines()[1:]
+    assert line.startswith("  worker.capabilities = "), line
+    assert problem in line
+
+
 def test_settings__do_not_change() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         load_settings().worker.concurrency = 3  # type: ignore[misc]  # what is tested
@@ -207,7 +243,7 @@ def test_default_file__has_every_key_with_its_default() -> None:
 
     examples = {"database_url", "broker_url", "app", "worker.prefetch", "worker.renewal", "worker.name"}
     examples |= {"worker.alive_file", "coordinator.database_url", "coordinator.broker_url", "broker.hand_back"}
-    examples |= {"broker.management_url", "worker.processes", "worker.leaked_threads"}
+    examples |= {"broker.management_url", "worker.processes", "worker.leaked_threads", "worker.capabilities"}
     set_there = {group or key for group, key in _keys_of(settings)}
     assert set_there == set(known_keys())
     for key in set_there - examples:
