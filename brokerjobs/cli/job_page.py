@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
 
-from brokerjobs.cli import bars, effects, job_words
+from brokerjobs.cli import bars, effects, job_words, need_words
 from brokerjobs.cli.moments import rough
 from brokerjobs.cli.output import escaped
 
@@ -124,6 +124,12 @@ def _header(page: Page, job: Data, times: job_words.Times, *, whole: bool) -> No
         page.fact("not before", times.whole(job["not_before"]))
     page.fact("deadline", times.ahead(job["deadline"]) if job["deadline"] else "none")
     page.fact("terms", job_words.terms_of(job))
+    if words := need_words.needs_of(job):
+        page.fact("needs", words)
+    if words := need_words.resources_of(job):
+        page.fact("resources", words)
+    if job.get("priority", "normal") != "normal":
+        page.fact("priority", job["priority"])
     charged = f"{job['charged'] - job['forgiven']} of {job['granted']} attempts, {job['uncharged']} given back"
     page.fact("charged", charged + (f"; {job['forgiven']} before the last replay" if job["forgiven"] else ""))
     page.fact("route", job["route"])
@@ -184,6 +190,8 @@ def _facts(attempt: Data, times: job_words.Times) -> Iterator[tuple[str, str]]:
         yield "started", times.beside(attempt["observed_started_at"], None) + recorded
     elif attempt["started_at"]:
         yield "started", f"recorded at {times.show(attempt['started_at'])}"
+    if words := need_words.capabilities_of(attempt):
+        yield "worker had", words
     yield "lease", _lease(lease, times)
     if closed:
         by = f" by {closed['by']}" if closed["by"] else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import getpass
 import socket
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
@@ -15,6 +16,7 @@ from brokerjobs.cli.failures import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from brokerjobs.rules.needs import Need
     from brokerjobs.settings import Settings
 
 _NAME_LIMIT: Final = 255  # as everywhere else that a submitter is named
@@ -46,6 +48,14 @@ Tags: TypeAlias = Annotated[
 By: TypeAlias = Annotated[
     str | None, typer.Option("--by", show_default=False, help="Who does this, for the record; by default user@host.")
 ]
+
+
+class Priority(enum.StrEnum):
+    """Lanes of a queue."""
+
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
 
 
 def settings_of(flags: Mapping[str, object]) -> Settings:
@@ -86,6 +96,17 @@ def capabilities_of(given: Sequence[str] | None) -> dict[str, list[str]] | None:
             raise UsageError(message)
         table.setdefault(name, []).append(value)
     return table or None
+
+
+def needs_of(given: Sequence[str] | None) -> tuple[Need, ...]:
+    """The needs that texts such as gpu=a100 are; raises UsageError."""
+    from brokerjobs.rules.need_texts import read_need  # noqa: PLC0415  # the one command that has it
+
+    try:
+        return tuple(map(read_need, given or ()))
+    except ValueError as error:
+        message = f"--need {error}"
+        raise UsageError(message) from None
 
 
 def type_of(text: str, namespace: str | None) -> tuple[str | None, str]:

@@ -32,6 +32,19 @@ _At: TypeAlias = Annotated[
 _Deadline: TypeAlias = Annotated[
     str | None, typer.Option(metavar="TIME", show_default=False, help="Give up at a time, or a time from now.")
 ]
+_Priority: TypeAlias = Annotated[
+    options.Priority, typer.Option(help="The lane of its queue: high, normal and low are served 8 : 3 : 1.")
+]
+_Needs: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--need",
+        metavar="NEED",
+        show_default=False,
+        help="What it needs beside its type: gpu=a100, gpu=a100|h100, memory>=32GiB, dataset:imagenet, exclusive:NAME, "
+        "limit:NAME:10. May be repeated.",
+    ),
+]
 _Wait: TypeAlias = Annotated[bool, typer.Option("--wait", help="Wait for the result and print it.")]
 _Timeout: TypeAlias = Annotated[
     str, typer.Option("--timeout", metavar="TIME", help="With --wait: how long. The job goes on after it.")
@@ -48,6 +61,8 @@ def submit(
     tag: options.Tags = None,
     at: _At = None,
     deadline: _Deadline = None,
+    priority: _Priority = options.Priority.NORMAL,
+    need: _Needs = None,
     by: options.By = None,
     wait: _Wait = False,
     timeout: _Timeout = "1h",
@@ -75,6 +90,8 @@ def submit(
             tags=options.tags_of(tag),
             not_before=moments.moment_of(at, "--at"),
             deadline=moments.moment_of(deadline, "--deadline"),
+            priority=priority.value,
+            needs=options.needs_of(need),
         ),
         submitted_by=options.who(by),
     )

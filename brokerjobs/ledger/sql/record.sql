@@ -15,6 +15,7 @@ language sql stable security definer set search_path = brokerjobs, pg_temp as $$
         'attempts', j.retry_attempts, 'elapsed_seconds', extract(epoch from j.retry_elapsed),
         'first_delay_seconds', extract(epoch from j.retry_first_delay), 'factor', j.retry_factor,
         'max_delay_seconds', extract(epoch from j.retry_max_delay))),
+    'priority', j.priority, 'needs', coalesce(j.needs, '[]'), 'added_needs', coalesce(j.added_needs, '[]'), 'resources', coalesce(j.resources, '[]'),
     'payload', j.payload, 'payload_sha256', encode(j.payload_hash, 'hex'), 'payload_checked', j.payload_fingerprint is not null,
     'attempts', coalesce((select jsonb_agg(attempt_json(a, s) order by a.number) from attempt a where a.job_id = j.id), '[]'),
     'charged', s.charged, 'uncharged', s.uncharged, 'forgiven', s.forgiven, 'granted', coalesce(s.granted, j.retry_attempts), 'fencing_number', s.fencing_number::text,
