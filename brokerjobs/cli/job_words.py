@@ -121,15 +121,8 @@ def waiting_of(job: Data, times: Times) -> str:
             words = f"its time{when}{_after(detail)}"
         case "schedule":
             words = f"its time{when}, as it was submitted"
-        case "placement" if "no_handler" in detail:
-            worker, count = detail.get("worker"), detail.get("refusals", 1)
-            asked = f"asked {counted(count, 'time', 'times')}"
-            words = f"a qualified worker{when}: {worker} has no handler for {detail['no_handler']} ({asked})"
-        case "placement" if "refusals" in detail:
-            worker = detail.get("worker")
-            words = f"a worker whose model takes its payload{when}: that of {worker} does not, as an attempt has shown"
         case "placement":
-            words = f"a qualified worker{when}{_after(detail)}"
+            words = _placement(detail, when)
         case other:
             words = (
                 _paused(detail, times) if other == "pause" else " ".join([f"{other}{when}", *details(detail, times)])
@@ -142,10 +135,25 @@ def _past_deadline(job: Data) -> str:
     return "; past its deadline, not yet recorded" if job.get("past_deadline") else ""
 
 
+def _placement(detail: Data, when: str) -> str:
+    """Whom it waits for; what the living workers lack tells more than what the last one that was asked did."""
+    worker = detail.get("worker")
+    if "report" in detail:
+        return f"a qualified worker{when}: {detail['report']['text']}"
+    if "no_handler" in detail:
+        asked = f"asked {counted(detail.get('refusals', 1), 'time', 'times')}"
+        return f"a qualified worker{when}: {worker} has no handler for {detail['no_handler']} ({asked})"
+    if "refusals" in detail:
+        return f"a worker whose model takes its payload{when}: that of {worker} does not, as an attempt has shown"
+    return f"a qualified worker{when}{_after(detail)}"
+
+
 def _paused(detail: Data, times: Times) -> str:
     since = f" at {times.show(detail['since'])}" if detail.get("since") else ""
     who = f"{detail.get('by', 'somebody')} paused it{since}: {detail.get('reason', 'no reason recorded')}"
-    return f"its type to be resumed; {who}"
+    until = f", until {times.show(detail['until'])}" if detail.get("until") else ""
+    what = f"its queue {detail['queue']}" if "queue" in detail else "its type"
+    return f"{what} to be resumed{until}; {who}"
 
 
 def _after(detail: Data) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from brokerjobs.cli import adoption, cancellation, moments, options, output
+from brokerjobs.cli import adoption, cancellation, explanation, moments, options, output
 from brokerjobs.errors import JobNotFound
 from brokerjobs.rules.states import JobState
 
@@ -96,6 +96,7 @@ def show(
     job_page.show(json.loads(found.record), found.read_at, output.console(), whole=whole)
 
 
+app.command("explain", short_help="Say why a job waits.")(explanation.explain)
 app.command("cancel", short_help="Cancel a job, or all queued jobs of a type.")(cancellation.cancel)
 app.command("adopt", short_help="Take the success that came after a job had failed.")(adoption.adopt)
 

@@ -25,10 +25,12 @@ _COMMANDS: Final = {
     "worker": "Run the jobs of an application.",
     "coordinator": "Run the services that ring, retry, expire and clean up.",
     "submit": "Submit one job.",
-    "jobs": "List jobs, show what became of one, cancel one, adopt a late success.",
+    "jobs": "List jobs, show what became of one, explain why it waits, cancel one, adopt a late success.",
     "review": "List and decide jobs whose outcome is unknown.",
     "dead": "List failed jobs in groups, let them run again, or discard them.",
     "types": "List job types, pause one, resume it.",
+    "queues": "List queues, pause one, resume it.",
+    "workers": "List workers: what they have, what they run, when they were heard of.",
     "quarantine": "List and export messages that were not ours to run.",
     "status": "Say in ten lines what is wrong, the worst first.",
     "fence": "Let another PostgreSQL database refuse what superseded attempts write.",
@@ -37,7 +39,15 @@ _COMMANDS: Final = {
     "version": "Say which brokerjobs this is.",
 }
 
-_NOUNS: Final = (["jobs"], ["review"], ["dead"], ["types"], ["quarantine"], ["fence"])  # commands that have commands
+_NOUNS: Final = (
+    ["jobs"],
+    ["review"],
+    ["dead"],
+    ["types"],
+    ["queues"],
+    ["quarantine"],
+    ["fence"],
+)  # commands that have commands
 
 
 class OnDemand(MutableMapping[str, Any]):

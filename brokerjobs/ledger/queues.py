@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from brokerjobs.ledger.database import Query
 from brokerjobs.ledger.pauses import Answer, Unparked
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
+    from datetime import datetime
     from uuid import UUID
 
     from brokerjobs.ledger.decisions import Request
 
 
-def pause_queue(namespace: str, queue: str, request: Request, until: datetime | None) -> Query[Answer]:
-    """Pauses a queue, until a time or until it is resumed: its jobs are accepted, and none is begun."""
+def pause_queue(namespace: str, queue: str, request: Request, until: datetime | timedelta | None) -> Query[Answer]:
+    """Pauses a queue, until a time, for a time by the database's clock, or until it is resumed.
+
+    Its jobs are accepted, and none is begun.
+    """
+    at, after = (None, until) if isinstance(until, timedelta) else (until, None)
     return Query(
-        "select brokerjobs.pause_queue(%s, %s, %s, %s, %s, %s)",
-        [request.id, namespace, queue, *request.params(), until],
+        "select brokerjobs.pause_queue(%s, %s, %s, %s, %s, %s, %s)",
+        [request.id, namespace, queue, *request.params(), at, after],
         Answer,
     )
 

@@ -49,8 +49,8 @@ async def beat(
 async def waiting(staged: Stage, job: UUID) -> tuple[str | None, str | None]:
     """What a job waits for as it is shown, and the report's text."""
     (standing,) = await staged.producer.fetch(inquiries.status([job]))
-    report = (standing.wait_detail or {}).get("report") or {}
-    return standing.waiting, report.get("text")
+    detail: dict[str, Any] = standing.wait_detail or {}
+    return standing.waiting, detail["report"]["text"] if "report" in detail else None
 
 
 async def test_explainer__says_every_unmet_need_and_the_nearest_miss(staged: Stage) -> None:

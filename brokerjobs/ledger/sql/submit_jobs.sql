@@ -171,8 +171,10 @@ begin
   if v_limited or p_needs is not null then
     -- In the order of their names, so that two submissions never wait for each other, and none for long.
     for v_name, v_places in
-      select x ->> 'name', max((x ->> 'limit')::integer) from unnest(g_resources) g (resources), jsonb_array_elements(g.resources) x
-        group by 1 order by x ->> 'name' collate "C"
+      select n.name, max(n.places)
+        from unnest(g_resources) g (resources), jsonb_to_recordset(g.resources) r (name text, "limit" integer),
+          lateral (select r.name collate "C" as name, r."limit" as places) n
+        group by n.name order by n.name
     loop
       exit when not make_places(p_namespace, v_name, v_places);
     end loop;
