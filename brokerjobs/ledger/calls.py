@@ -76,6 +76,7 @@ class Claimed:
     tags: dict[str, str]
     deadline: datetime | None
     traceparent: str | None
+    needs: list[dict[str, Any]] | None
     opened: dict[str, Any] | None
 
 
@@ -85,7 +86,7 @@ def claim(
     """Claims jobs for a worker that handles `types` of `namespace`."""
     return Query(
         "select t.*, case t.verdict when 'review' then brokerjobs.review_opening(t.job_id) end"
-        " from brokerjobs.claim(%s, %s, %s, %s::text[], %s::uuid[], %s::uuid[], %s::text[], %s::uuid[],"
+        " from brokerjobs.claim_jobs(%s, %s, %s, %s::text[], %s::uuid[], %s::uuid[], %s::text[], %s::uuid[],"
         " %s::boolean[], %s::timestamptz[]) t",
         [
             process.id,

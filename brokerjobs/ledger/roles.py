@@ -55,6 +55,7 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
     WORKER: EVERYBODY
     | {
         "claim",
+        "claim_jobs",
         "start",
         "renew",
         "complete",

@@ -29,7 +29,8 @@ class ClaimVerdict(StrEnum):
     FINISHED = "finished"
     HELD = "held"  # another attempt has a live lease
     NOT_DUE = "not_due"
-    PAUSED = "paused"  # its type is paused: it is parked, and a resume rings it
+    PAUSED = "paused"  # its type or its queue is paused: it is parked, and a resume rings it
+    RESOURCE = "resource"  # a resource that it needs is held: it stands in the line, and is rung when it is its turn
     REVIEW = "review"
     LOST = "lost"  # this attempt id was granted before and has lost its lease since
 

@@ -127,6 +127,7 @@ class Claims:
                 | ClaimVerdict.FINISHED
                 | ClaimVerdict.HELD
                 | ClaimVerdict.NOT_DUE
+                | ClaimVerdict.RESOURCE
                 | ClaimVerdict.REVIEW
                 | ClaimVerdict.LOST
             ):  # and nothing else: the type checkers hold this list complete

@@ -32,7 +32,8 @@ begin
     when a.reported_as is distinct from 'completed' then 'no success of the attempt is kept'
     when a.verdict_reason is distinct from 'job_failed' then format('its result was rejected for another reason: %s', a.verdict_reason)
     when s.failure_class = 'deadline' then 'its deadline had passed'
-    when s.unknown_effect then format('what became of its effect %s is unknown', unknown_effects(p_job)) end;
+    when s.unknown_effect then format('what became of its effect %s is unknown', unknown_effects(p_job))
+    when s.holds and keeps_resources(s, true) is not null then 'another attempt has taken its resource since' end;
   if v_why is not null then
     return jsonb_build_object('verdict', 'refused', 'why', v_why, 'state', s.state);
   end if;

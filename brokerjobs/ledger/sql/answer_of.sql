@@ -1,5 +1,6 @@
 -- The answer to a report that finds no open place: the stored verdict if the same report is asked again, evidence kept
--- and `already_reported` for a different second one, else the first report of a closed or superseded attempt, rejected.
+-- and `already_reported` for a different second one, else the first report of a closed or superseded attempt, rejected; also
+-- of one that still has its place, but whose resource another attempt has taken since.
 create or replace function answer_of(
   s job_state, p_job uuid, p_attempt uuid, p_fencing_number bigint, p_as text, p_result jsonb, p_failure jsonb,
   p_observed_at timestamptz, t timestamptz)
@@ -22,6 +23,7 @@ begin
     r.reason := case
       when s.job_id is null then 'unknown_job'
       when a.id is null or a.fencing_number is distinct from p_fencing_number then 'unknown_attempt'
+      when holds_place(s, p_attempt, p_fencing_number) then 'resource_taken'
       when s.state = 'failed' and a.closed_why = 'deadline' then 'deadline'
       when s.state in ('succeeded', 'failed', 'cancelled') then 'job_' || s.state
       when s.attempt_id is distinct from a.id then case when s.attempt_id is null then 'decided' else 'newer_attempt' end

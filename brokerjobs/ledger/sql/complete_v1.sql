@@ -24,5 +24,8 @@ begin
   end if;
   perform accept_results(array[p_job], array[p_attempt], array[v_late], array[s.lease_until], array[t], array[p_result],
     array[p_observed_at], array[null::timestamptz], array[0], array[null::double precision], array[null::double precision]);
+  if s.holds then
+    perform let_go(p_job, t);
+  end if;
   return v_late;
 end $$;

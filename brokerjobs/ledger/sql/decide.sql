@@ -37,6 +37,12 @@ begin
     d.reason := 'the deadline passed';
     return d;
   end if;
+  if p_ended = 'waiting' and s.waiting in ('placement', 'resource') and s.unplaced_since + j.placement_deadline <= t then
+    d.state := 'failed';
+    d.failure_class := 'policy';
+    d.reason := 'unplaceable';
+    return d;
+  end if;
   if v_class in ('invalid', 'policy') and p_ended = 'failed' then
     d.state := 'failed';
     d.failure_class := v_class;
@@ -49,7 +55,7 @@ begin
     d.wait_until := greatest(t, least((p_failure ->> 'until')::timestamptz, t + interval '365 days'));
   elsif p_ended = 'released' and v_why = 'not_here' then
     d.waiting := 'placement';
-    d.wait_until := t + make_interval(secs => least(30, power(2, least(s.uncharged, 10))));
+    d.wait_until := t + least(make_interval(secs => least(30, power(2, least(s.uncharged, 10)))), j.placement_deadline);
   elsif p_ended = 'released' then
     d.waiting := 'delivery';
   elsif p_ended = 'waiting' then

@@ -45,4 +45,5 @@ begin
   end loop;
   perform unpark(null, null, p_limit);
   perform unpark_queue(null, null, p_limit);
+  perform wake_waiters(p_limit);
 end $$;

@@ -5,6 +5,7 @@ returns job_state language plpgsql volatile as $$
 declare
   s job_state;
   v_why text;
+  v_standing text;
 begin
   perform require_read_committed();
   perform set_config('idle_in_transaction_session_timeout', least(10000,
@@ -14,13 +15,17 @@ begin
      or exists (select from attempt a where a.id = p_attempt and a.reported_at is not null) then
     raise exception 'attempt % of job % has reported already', p_attempt, p_job using errcode = 'BJ002';
   end if;
+  if s.holds and holds_place(s, p_attempt, p_fencing_number) then
+    v_standing := keeps_resources(s, true);
+  end if;
   v_why := case
     when s.job_id is null then 'unknown_job'
     when s.state in ('succeeded', 'failed', 'cancelled') then 'job_' || s.state
     when not holds_place(s, p_attempt, p_fencing_number) then case when s.attempt_id is null then 'decided' else 'newer_attempt' end
     when p_running and s.state <> 'running' then 'lease_expired'
     when s.deadline <= clock() then 'deadline'
-    when s.cancel is not null then 'job_cancelled' end;
+    when s.cancel is not null then 'job_cancelled'
+    else v_standing end;
   if v_why is not null then
     raise exception 'attempt % of job % is stale: %', p_attempt, p_job, v_why using errcode = 'BJ003', detail = v_why;
   end if;

@@ -1,6 +1,6 @@
 -- Removes finished jobs with all that belongs to them: succeeded ones p_succeeded after their end, failed and cancelled
 -- ones p_ended after theirs, at most p_limit of each. Answers how many jobs and attempts were removed.
--- The row that decides goes first, taken SKIP LOCKED like the attempts: a job that somebody writes just now is left for
+-- Resources go with the last job that names them. The row that decides goes first, taken SKIP LOCKED like the attempts: a job that somebody writes just now is left for
 -- the next time. A report that comes afterwards is kept as evidence about an unknown job; a ring that is still in the
 -- outbox is forgotten by the relay; events go with their month. The key stays, and knows that its record is gone.
 create or replace function retain_jobs(p_succeeded interval, p_ended interval, p_limit integer)
@@ -39,9 +39,14 @@ begin
   delete from review r where r.job_id = any (v_jobs);
   delete from request q where q.job_id = any (v_jobs);
   delete from dead x where x.job_id = any (v_jobs);
+  delete from waiter w where w.job_id = any (v_jobs);
+  perform retain_resources(v_jobs, p_succeeded, t);
   delete from event_kept e where e.job_id = any (v_jobs);
   update idempotency_key k set record_gone_at = t from job j
     where j.id = any (v_jobs) and (k.namespace, k.type, k.key) = (j.namespace, j.type, j.key) and k.job_id = j.id;
+  delete from parked k using job j where j.id = any (v_jobs) and (k.namespace, k.type, k.job_id) = (j.namespace, j.type, j.id);
+  delete from parked_queue k using job j join route r on r.name = j.route
+    where j.id = any (v_jobs) and (k.namespace, k.queue, k.job_id) = (j.namespace, r.queue, j.id);
   delete from job j where j.id = any (v_jobs);
   perform set_config('brokerjobs.retaining', '', true);
   return next;

@@ -1,7 +1,7 @@
 """Flaws that the triples must catch: the product's own SQL with one thought left out, each where a review found it.
 
 A2 and so on are runs of the model checker (tests/model), T1 and T4 measurements of the same review.
-Its exclusive resources (M2) are not in the ledger yet: only the model has them.
+M2 and "wake" are those of its exclusive resources (tests/model/resource.py).
 """
 
 from __future__ import annotations
@@ -172,14 +172,14 @@ FLAWS: Final = (
         "T1: a claim waits for a row",
         "claim, expire, complete",
         "no batch waits",
-        (("claim", "where x.job_id = p_jobs[i] for update skip locked;", "where x.job_id = p_jobs[i] for update;"),),
+        (("claim_jobs", "where x.job_id = p_jobs[i] for update skip locked;", "where x.job_id = p_jobs[i] for update;"),),
     ),
     Flaw(
         "T4: claims and completions wait for rows in different orders",
         "claims of two jobs, completions of both the other way round, cancel of one",
         "no batch waits",
         (
-            ("claim", "where x.job_id = p_jobs[i] for update skip locked;", "where x.job_id = p_jobs[i] for update;"),
+            ("claim_jobs", "where x.job_id = p_jobs[i] for update skip locked;", "where x.job_id = p_jobs[i] for update;"),
             (
                 "complete",
                 "where x.job_id = p_jobs[i] for update skip locked;",
@@ -222,7 +222,7 @@ FLAWS: Final = (
         "an unknown outcome is not repeated",
         (
             (
-                "claim",
+                "claim_jobs",
                 "d := expire_attempt(s, j, 'claim', t);",
                 (
                     "update attempt a set closed_at = t, closed_as = 'timed_out' where a.id = s.attempt_id;"
@@ -319,7 +319,7 @@ FLAWS: Final = (
         "no call fails",
         (
             (
-                "claim",
+                "claim_jobs",
                 "if s.number > 0 and exists (select from attempt a where a.id = p_attempts[i]) then",
                 "if false then",
             ),
