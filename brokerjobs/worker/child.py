@@ -47,9 +47,13 @@ def serve(
     line.sendall(frames.encode({"ready": True, "missing": missing}))
     requests: queue.SimpleQueue[Running] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(line, requests), name="brokerjobs-line", daemon=True).start()
+    this = os.getpid()
     while True:
         running = requests.get()
-        line.sendall(frames.encode(_answer(running)))
+        answer = {"attempt": running.request["attempt"], **_answer(running)}
+        if os.getpid() != this:  # a fork that the handler has let out: it has no say
+            _end()
+        line.sendall(frames.encode(answer))
 
 
 def _belong_to(parent: int) -> None:

@@ -67,6 +67,12 @@ def died_failure(attempt: Attempt, exit_code: int | None) -> Failure:
     return unclassified(attempt, "ProcessDied", f"the process of the handler {_how(exit_code)}")
 
 
+def garbled_failure(attempt: Attempt) -> Failure:
+    """The failure of an attempt whose process said what is no answer."""
+    message = "something else than the handler's answer came from its process, which was killed"
+    return unclassified(attempt, "ProcessGarbled", message)
+
+
 def _how(exit_code: int | None) -> str:
     if exit_code is None:
         return "is gone"

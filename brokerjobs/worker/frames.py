@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import socket
 
 _LENGTH: Final = struct.Struct("!I")
+_LONGEST: Final = 16 * 2**20  # of an answer: a result at its limit with every byte escaped, and a failure's texts
 
 
 def encode(message: dict[str, Any]) -> bytes:
@@ -20,10 +21,13 @@ def encode(message: dict[str, Any]) -> bytes:
 
 
 async def read(reader: asyncio.StreamReader) -> dict[str, Any]:
-    """The next message; raises IncompleteReadError or OSError once the other side is gone."""
+    """The next message; raises IncompleteReadError or OSError once the other side is gone, ValueError for none."""
     (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
-    message: dict[str, Any] = json.loads(await reader.readexactly(length))
-    return message
+    if length > _LONGEST:
+        message = f"a frame of {length} bytes"
+        raise ValueError(message)
+    found: dict[str, Any] = json.loads(await reader.readexactly(length))
+    return found
 
 
 def receive(line: socket.socket) -> dict[str, Any] | None:

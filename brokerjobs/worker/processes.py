@@ -21,7 +21,7 @@ from brokerjobs.handlers import RunsIn
 from brokerjobs.rules import texts
 from brokerjobs.rules.failures import Failure, FailureClass, Snoozed
 from brokerjobs.worker import child, frames
-from brokerjobs.worker.endings import Ending, Returned, Stopped, died_failure
+from brokerjobs.worker.endings import Ending, Returned, Stopped, died_failure, garbled_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,7 +68,10 @@ class Child:
         return missing
 
     async def run(self, attempt: Attempt) -> Ending:
-        """Runs the handler of an attempt; a death of the process is one of its endings."""
+        """Runs the handler of an attempt; a death of the process is one of its endings.
+
+        Raises ValueError, KeyError or TypeError if something else than its answer comes by the line.
+        """
         async with self._busy:
             self._attempt = attempt
             self._writer.write(frames.encode(_request(attempt)))
@@ -80,6 +83,9 @@ class Child:
             finally:
                 self._attempt = None
         if answer is not None:
+            if answer["attempt"] != str(attempt.holding.attempt_id):
+                message = "the answer of another attempt"
+                raise ValueError(message)
             return _ending(attempt, answer)
         if attempt.stop is not None and self._killed:
             return Stopped(attempt.stop)
@@ -173,7 +179,13 @@ class Processes:
     async def _keep_one(self) -> None:
         pause = _FIRST_PAUSE_SECONDS
         while True:
-            made = self._start()
+            try:
+                made = self._start()
+            except OSError as error:  # no process, memory or file descriptor is left: handlers took them, or others
+                log.warning("a process for handlers cannot be started: %s", error)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+                continue
             try:
                 missing = await made.open()
                 if missing:
@@ -208,7 +220,11 @@ class Processes:
         while not one.lives():
             one = await self._idle.get()
         attempt.child = one
-        ending = await one.run(attempt)
+        try:
+            ending = await one.run(attempt)
+        except (ValueError, KeyError, TypeError):  # the handler, or what it started, has written to the line
+            one.kill()
+            return garbled_failure(attempt)
         if one.lives():
             self._idle.put_nowait(one)
         return ending

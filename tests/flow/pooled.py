@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import resource
@@ -95,6 +96,20 @@ def leave(code: str, _: ProcessJobContext) -> None:
     os._exit(int(code))
 
 
+def fork(_: str, __: ProcessJobContext) -> None:
+    """Forks, and lets the copy go on as if it were this handler."""
+    if os.fork() == 0:
+        message = "from the fork"
+        raise RuntimeError(message)
+
+
+def babble(text: str, _: ProcessJobContext) -> None:
+    """Writes to every socket that this process has; % stands for NUL."""
+    for descriptor in range(3, 64):
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as line:
+            line.sendall(text.replace("%", "\0").encode())
+
+
 def devour(_: str, __: ProcessJobContext) -> None:
     """Takes more memory than there is."""
     limit = 2**30
@@ -128,6 +143,8 @@ STEPS: Final = {
     "kill": kill,
     "crash": crash,
     "leave": leave,
+    "fork": fork,
+    "babble": babble,
     "devour": devour,
     "raise": fail,
     "later": later,

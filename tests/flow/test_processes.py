@@ -104,6 +104,27 @@ async def test_process__that_dies_fails_its_attempt_alone(at: Place, deed: str, 
     assert [one["failure"]["class"] for one in reviewed["attempts"]] == ["unsafe"]
 
 
+async def test_process__whose_handler_forks_answers_once(at: Place) -> None:
+    """What a fork says must not be taken for the answer of the next job."""
+    async with stage(*at) as on, coordinating(on.made):
+        with on.worker():
+            jobs = await on.made.submit_many(on.pooled, [["fork"]] * 5)
+            records = [await on.made.reached(job, "succeeded", 20) for job in jobs]
+    assert [len(record["attempts"]) for record in records] == [1] * 5
+
+
+@pytest.mark.parametrize("babble", ["%%%\2{}", "%%%\2no", "what is no frame"])
+async def test_process__whose_line_a_handler_writes_to_is_replaced(at: Place, babble: str) -> None:
+    async with stage(*at) as on, coordinating(on.made):
+        with on.worker():
+            (garbled,) = await on.made.submit_many(on.pooled, [["line:ran", f"babble:{babble}"]])
+            record = await on.made.reached(garbled, "failed", 20)
+            (good,) = await on.made.submit_many(on.pooled, [[]])
+            await on.made.reached(good, "succeeded", 20)
+    assert on.lines("ran") == ["1", "2", "3"]
+    assert [one["failure"]["type"] for one in record["attempts"]] == ["ProcessGarbled"] * 3
+
+
 async def test_process__whose_handler_holds_the_gil_keeps_its_lease(at: Place) -> None:
     async with stage(*at) as on, coordinating(on.made):
         with on.worker() as worker:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from brokerjobs.context import ProcessJobContext
 
 app = App("processes")
+
+
+crowded = app.job_type("crowded", list[str], str, repeatable=True)
+crowded.handler(pool="process")(pooled.follow)
 
 
 async def asynchronous(payload: int) -> int:
@@ -72,6 +77,23 @@ async def test_processes__that_cannot_start_say_so_and_try_again(caplog: pytest.
 
     await eventually(twice, 30)
     assert not starting.done()  # and would go on
+    starting.cancel()
+    await asyncio.wait({starting})
+
+
+async def test_processes__that_the_system_refuses_are_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    starting = asyncio.create_task(Processes([crowded], 1).run())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+
+        async def twice() -> bool:
+            return caplog.text.count("a process for handlers cannot be started: [Errno 24]") == 2
+
+        await eventually(twice, 30)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert not starting.done()
     starting.cancel()
     await asyncio.wait({starting})
 
