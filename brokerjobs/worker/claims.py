@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("brokerjobs.worker")
 
+READS_RESOURCES: Final = ("resource/1",)
+"""What a heartbeat says of this: the ledger answers `resource` to no other worker."""
+
 _LOCKED_PAUSE_SECONDS: Final = 0.01
 _FIRST_PAUSE_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 2.0

@@ -22,7 +22,7 @@ from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions, Le
 from brokerjobs.ledger.lending import Lending
 from brokerjobs.rules.leases import check_renewal
 from brokerjobs.rules.texts import counted
-from brokerjobs.worker.claims import Answers, Claims
+from brokerjobs.worker.claims import READS_RESOURCES, Answers, Claims
 from brokerjobs.worker.completions import Completions
 from brokerjobs.worker.hand_back import HandBack
 from brokerjobs.worker.inbox import Inbox
@@ -262,7 +262,7 @@ class Worker:
             "heartbeat_seconds": self._options.heartbeat.total_seconds(),
             # A job that one of these models has refused is not offered to it again.
             "models": {name: job_type.fingerprint for name, job_type in self._duty.types.items()},
-            "reads": (*READS, *READS_PAUSES),
+            "reads": (*READS, *READS_PAUSES, *READS_RESOURCES),
             "consuming": sorted(self._consumer.consuming),
             "missing": sorted(self._consumer.missing),
             "capabilities": self._options.capabilities.as_data(),
