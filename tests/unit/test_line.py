@@ -86,6 +86,16 @@ def test_small_job__behind_a_large_one_waits_at_most_two_medians_more(seed: int,
     assert max(job.waited for job in large) <= 2.5 * typical
 
 
+@pytest.mark.parametrize("memory", [1, 2])
+def test_small_job__behind_a_large_one_that_waits_for_a_long_one_waits_at_most_two_medians(memory: int) -> None:
+    usual = [Job(0, 1, memory=1) for _ in range(20)]
+    late = [Job(14.9 + number, 1, memory=memory) for number in range(10)]
+    large = Job(12.5, 1, memory=10)
+    Simulation([*usual, Job(12, 40, memory=10), large, *late], slots=8).run()
+    assert max(job.waited for job in late) == pytest.approx(2, abs=0.1)
+    assert large.waited == pytest.approx(39.5)
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([1.0, 10.0, 100.0]), st.sampled_from([2, 5, 20]))
 @example(0, 100.0, 20)
