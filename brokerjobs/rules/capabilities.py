@@ -62,7 +62,7 @@ class Capabilities:
 
 def of(given: Mapping[str, str | Sequence[str]]) -> Capabilities:
     """The capabilities that somebody declares; raises ConfigurationError that lists what cannot be."""
-    several = {name: tuple(one) if isinstance(one, (list, tuple)) else (one,) for name, one in given.items()}
+    several = {name: _several(one) for name, one in given.items()}
     if found := tuple(_problems(given, several)):
         message = "the worker's capabilities cannot be:"
         raise ConfigurationError(message, problems=found)
@@ -78,6 +78,10 @@ def from_data(data: object) -> Capabilities:
         if isinstance(name, str) and name != QUANTITIES and isinstance(several, list)
     }
     return _ordered({name: tuple(one for one in several if isinstance(one, str)) for name, several in lists.items()})
+
+
+def _several(said: object) -> tuple[Any, ...]:
+    return tuple(cast("Sequence[object]", said)) if isinstance(said, (list, tuple)) else (said,)
 
 
 def _ordered(several: Mapping[str, tuple[str, ...]]) -> Capabilities:

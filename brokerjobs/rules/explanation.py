@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from brokerjobs.rules.needs import AtLeast, Equal, Has, OneOf, worker_needs
 from brokerjobs.rules.placement import NO_TEXTS, Unmet, checked, what
-from brokerjobs.rules.quantities import Quantity, read_quantity
+from brokerjobs.rules.quantities import read_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from brokerjobs.rules.capabilities import Capabilities
     from brokerjobs.rules.needs import Need, WorkerNeed
@@ -18,8 +20,7 @@ if TYPE_CHECKING:
 Because: TypeAlias = Literal["none", "busy", "draining", "paused"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Seen(NamedTuple):
     """A living worker, as its last heartbeat shows it to one job type."""
 
     name: str
@@ -68,29 +69,42 @@ class UnmetBy:
     text: str
 
 
+class _Fleet:
+    """The capabilities of some workers, one name at a time: made once for all job types that the same workers see."""
+
+    def __init__(self, capabilities: Sequence[Capabilities]) -> None:
+        self._texts = [one.texts for one in capabilities]
+        self._known: dict[str, tuple[list[tuple[str, ...]], Counter[tuple[str, ...]]]] = {}
+
+    def having(self, name: str) -> tuple[list[tuple[str, ...]], Counter[tuple[str, ...]]]:
+        """What each worker has of that name, in their order, and how many have the same."""
+        if name not in self._known:
+            each = [texts.get(name, NO_TEXTS) for texts in self._texts]
+            self._known[name] = each, Counter(each)
+        return self._known[name]
+
+
+_fleet = lru_cache(maxsize=64)(_Fleet)
+
+
 def explain(needs: Iterable[Need], workers: Sequence[Seen], *, job_type: str) -> Report:
     """Why a job of `job_type` (such as "payments/charge") with these needs is run by none of the living workers.
 
-    Each need is compared once with each different capability of its name; workers whose capabilities are equal are
-    looked at together, which is cheapest if they share the object.
+    Each need is compared once with each different capability of its name.  Asked again for the same workers it costs
+    least if they share their capabilities.
     """
-    groups: dict[Capabilities, list[Seen]] = {}
-    for worker in workers:
-        groups.setdefault(worker.capabilities, []).append(worker)
-    failed: list[tuple[Capabilities, list[Unmet]]] = [(one, []) for one in groups]
+    fleet = _fleet(tuple([one.capabilities for one in workers]))
+    missed = [0 if one.handles else 1 for one in workers]
     counted: list[UnmetBy] = []
+    ways: list[tuple[list[tuple[str, ...]], dict[tuple[str, ...], Unmet]]] = []
     for need in worker_needs(needs):
-        known: dict[tuple[str, ...], Unmet | None] = {}
-        by_way: dict[bool, list[tuple[int, Unmet, tuple[str, ...]]]] = {}
-        for capabilities, misses in failed:
-            texts = capabilities.texts.get(need.name, NO_TEXTS)
-            if texts not in known:
-                known[texts] = checked(need, texts)
-            if (miss := known[texts]) is not None:
-                misses.append(miss)
-                by_way.setdefault(miss.lacks, []).append((len(groups[capabilities]), miss, texts))
-        counted += (_together(need, by_way[way]) for way in sorted(by_way, reverse=True))
-    able = [one for capabilities, misses in failed if not misses for one in groups[capabilities] if one.handles]
+        each, tally = fleet.having(need.name)
+        found = {texts: miss for texts in tally if (miss := checked(need, texts)) is not None}
+        if found:
+            missed = [count + (texts in found) for count, texts in zip(missed, each, strict=True)]
+            ways.append((each, found))
+            counted += _counted(need, tally, found)
+    able = [one for one, count in zip(workers, missed, strict=True) if not count]
     no_handler = sum(not one.handles for one in workers)
     lines = [one.text for one in counted]
     if no_handler:
@@ -102,36 +116,45 @@ def explain(needs: Iterable[Need], workers: Sequence[Seen], *, job_type: str) ->
         because=because,
         unmet=tuple(counted),
         no_handler=no_handler,
-        nearest=None if able else _nearest(failed, groups, job_type),
+        nearest=None if able else _nearest(workers, missed, ways, job_type),
         text=_text(len(workers), len(able), because, lines),
     )
 
 
-def _together(need: WorkerNeed, ways: list[tuple[int, Unmet, tuple[str, ...]]]) -> UnmetBy:
-    """All workers that fail a need in the same way; where they have different texts, in words that fit them all."""
-    count = sum(workers for workers, _, _ in ways)
-    miss = ways[0][1]
-    if miss.lacks:
-        return UnmetBy(need, count, f"{count} {'lacks' if count == 1 else 'lack'} {what(need)}")
-    if len(ways) == 1 or len({one.text for _, one, _ in ways}) == 1:
-        return UnmetBy(need, count, f"{count} {miss.text}")
+def _counted(
+    need: WorkerNeed, tally: Mapping[tuple[str, ...], int], found: Mapping[tuple[str, ...], Unmet]
+) -> Iterator[UnmetBy]:
+    """First those who lack it, then those who have something else."""
+    for lacks in (True, False):
+        ways = {texts: found[texts] for texts in sorted(found) if found[texts].lacks is lacks}
+        if ways:
+            count = sum(tally[texts] for texts in ways)
+            yield UnmetBy(need, count, f"{count} {_together(need, ways, count)}")
+
+
+def _together(need: WorkerNeed, ways: Mapping[tuple[str, ...], Unmet], count: int) -> str:
+    """How some workers fail a need; where they have different texts, in words that fit them all."""
+    first = next(iter(ways.values()))
+    if first.lacks:
+        return f"{'lacks' if count == 1 else 'lack'} {what(need)}"
+    if len(ways) == 1:
+        return first.text
     match need:
         case AtLeast(name, value):
-            return UnmetBy(need, count, f"{count} {name} {_range(need, [texts for _, _, texts in ways])} < {value}")
+            return f"{name} {_range(need, ways)} < {value}"
         case OneOf(name, values):
-            return UnmetBy(need, count, f"{count} {name} is not {' or '.join(values)}")
+            return f"{name} is not {' or '.join(values)}"
         case Equal(name, value) | Has(name, value):
-            return UnmetBy(need, count, f"{count} {name} is not {value}")
+            return f"{name} is not {value}"
 
 
-def _range(need: AtLeast, several: list[tuple[str, ...]]) -> str:
-    read: list[tuple[Quantity, str]] = []
-    for texts in several:
-        quantity = read_quantity(texts[0]) if len(texts) == 1 else None
-        if quantity is not None and quantity.unit == need.quantity.unit:
-            read.append((quantity, texts[0]))
-    read.sort(key=lambda one: one[0].amount)
-    return f"{read[0][1]} to {read[-1][1]}" if len(read) > 1 else read[0][1] if read else "no quantity"
+def _range(need: AtLeast, several: Iterable[tuple[str, ...]]) -> str:
+    single = {texts[0]: read_quantity(texts[0]) for texts in several if len(texts) == 1}
+    read = {text: one for text, one in single.items() if one is not None and one.unit == need.quantity.unit}
+    if not read:
+        return "no quantity"
+    ordered = sorted(read, key=lambda text: (read[text].amount, text))
+    return ordered[0] if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"
 
 
 def _because(able: list[Seen]) -> Because | None:
@@ -147,18 +170,18 @@ def _because(able: list[Seen]) -> Because | None:
 
 
 def _nearest(
-    failed: list[tuple[Capabilities, list[Unmet]]], groups: Mapping[Capabilities, list[Seen]], job_type: str
+    workers: Sequence[Seen],
+    missed: Sequence[int],
+    ways: Iterable[tuple[list[tuple[str, ...]], dict[tuple[str, ...], Unmet]]],
+    job_type: str,
 ) -> tuple[str, tuple[str, ...]] | None:
-    near = [
-        (len(misses) + (not worker.handles), worker.name, worker.handles, misses)
-        for capabilities, misses in failed
-        for worker in groups[capabilities]
-    ]
-    if not near:
+    """The worker that misses least, the first by name, and what it misses."""
+    if not workers:
         return None
-    _, name, handles, misses = min(near, key=lambda one: one[:2])
-    lines = [one.text for one in misses] + ([] if handles else [f"has no handler for {job_type}"])
-    return name, tuple(lines)
+    fewest = min(missed)
+    name, place = min((one.name, place) for place, one in enumerate(workers) if missed[place] == fewest)
+    lines = [found[each[place]].text for each, found in ways if each[place] in found]
+    return name, (*lines, *(() if workers[place].handles else (f"has no handler for {job_type}",)))
 
 
 def _text(workers: int, qualified: int, because: Because | None, lines: list[str]) -> str:

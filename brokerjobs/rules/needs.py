@@ -136,13 +136,13 @@ def from_data(data: Iterable[Mapping[str, Any]]) -> tuple[Need, ...]:
 
 
 def worker_needs(needs: Iterable[Need]) -> tuple[WorkerNeed, ...]:
-    """Those that a worker must have, in their order."""
-    return tuple(one for one in canonical(needs) if isinstance(one, (Equal, OneOf, AtLeast, Has)))
+    """Those that a worker must have, in the order given."""
+    return tuple(one for one in needs if isinstance(one, (Equal, OneOf, AtLeast, Has)))
 
 
 def needs_hash(needs: Iterable[Need]) -> str | None:
     """The twelve hex digits that tell apart sets of worker needs in names of routes; None if there are none."""
-    said = sorted(json.dumps(_without_text(one.as_data()), sort_keys=True) for one in worker_needs(needs))
+    said = sorted(json.dumps(_without_text(one.as_data()), sort_keys=True) for one in worker_needs(canonical(needs)))
     if not said:
         return None
     text = json.dumps([json.loads(one) for one in said], sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final
 
 # Fifteen digits at most: a double keeps them, so that Python and PostgreSQL's numeric compare alike.
-_TEXT: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,3})?) ?(|B|[kMGT]B|[KMGT]iB)")
+_TEXT: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,3})?)(?: ?(B|[kMGT]B|[KMGT]iB))?")
 _BYTES: Final = {
     "B": 1,
     "kB": 1000,
@@ -40,6 +41,7 @@ class Quantity:
         return f"{self.amount}B"
 
 
+@lru_cache(maxsize=4096)
 def read_quantity(text: object) -> Quantity | None:
     """The quantity that a text says, None if it says none; a part of a byte is dropped."""
     said = _TEXT.fullmatch(text) if isinstance(text, str) else None

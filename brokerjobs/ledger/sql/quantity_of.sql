@@ -9,6 +9,6 @@ create or replace function quantity_of(p_text text) returns jsonb language sql i
           when 'G' then case when m.unit = 'GiB' then 1073741824 else 1000000000 end
           else case when m.unit = 'TiB' then 1099511627776 else 1000000000000 end end) end,
       'unit', case when m.unit = '' then '' else 'B' end)
-    from (select x[1]::numeric, x[2] from regexp_match(p_text, '^([0-9]{1,12}(?:\.[0-9]{1,3})?) ?(|B|[kMGT]B|[KMGT]iB)$') x) m (number, unit)
+    from (select x[1]::numeric, coalesce(x[2], '') from regexp_match(p_text, '^([0-9]{1,12}(?:\.[0-9]{1,3})?)(?: ?(B|[kMGT]B|[KMGT]iB))?$') x) m (number, unit)
     where m.number is not null
 $$;
