@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from brokerjobs.coordinator.service import LED_ELSEWHERE
 from brokerjobs.ledger import placing
 from brokerjobs.ledger.placing import Explanation
 from brokerjobs.rules import needs
-from brokerjobs.rules.capabilities import Capabilities, from_data
+from brokerjobs.rules.capabilities import from_data
 from brokerjobs.rules.explanation import Report, Seen, explain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import timedelta
     from uuid import UUID
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from brokerjobs.ledger.ticks import Candidacy
 
     Data = Mapping[str, Any]
+
+T = TypeVar("T")
 
 NAME: Final = "explainer"
 # Waiting jobs that one tick looks at for their placement deadline, while a route has no worker.
@@ -87,37 +90,60 @@ def report_of(route: Data, workers: Workers) -> Report:
 
 
 class Workers:
-    """The living workers, those with equal capabilities sharing them."""
+    """The living workers; what is equal of them is made once and shared."""
 
     def __init__(self, workers: Sequence[Data]) -> None:
-        shared: dict[str, Capabilities] = {}
-        self._by_namespace: dict[str, list[tuple[Data, Capabilities]]] = {}
-        self._silent: set[str] = set()
+        self._shared: dict[str, Any] = {}
+        self._by_namespace: dict[str, list[_Known]] = {}
         for worker in workers:
-            text = json.dumps(worker["capabilities"], sort_keys=True)
-            if text not in shared:
-                shared[text] = from_data(worker["capabilities"])
-            self._by_namespace.setdefault(worker["namespace"], []).append((worker, shared[text]))
-            if worker["capabilities"] is None:
-                self._silent.add(worker["namespace"])
+            self._by_namespace.setdefault(worker["namespace"], []).append(self._known(worker))
 
     def all_tell(self, namespace: str) -> bool:
         """Whether all of them tell capabilities; older code only consumes routes without needs, of the lane normal."""
-        return namespace not in self._silent
+        return all(known.tells for known in self._by_namespace.get(namespace, ()))
 
     def seen_by(self, route: Data) -> list[Seen]:
         """The workers as a job of this route and type sees them."""
-        return [
-            Seen(
-                name=worker["name"],
-                capabilities=capabilities,
-                handles=route["type"] in worker["types"]
-                and (worker["capabilities"] is not None or route["route"] in worker["routes"]),
-                draining=worker["state"] == "draining",
-                free=worker["free"] is None or worker["free"] > 0,
-            )
-            for worker, capabilities in self._by_namespace.get(route["namespace"], ())
-        ]
+        return [known.seen_by(route) for known in self._by_namespace.get(route["namespace"], ())]
+
+    def _known(self, worker: Data) -> _Known:
+        free = worker["free"] is None or worker["free"] > 0
+        seen = Seen(
+            name=worker["name"],
+            capabilities=self._once(worker["capabilities"], from_data),
+            handles=True,
+            draining=worker["state"] == "draining",
+            free=free,
+        )
+        return _Known(
+            able=seen,
+            unable=seen._replace(handles=False),
+            types=self._once(worker["types"], frozenset),
+            routes=self._once(worker["routes"], frozenset),
+            tells=worker["capabilities"] is not None,
+        )
+
+    def _once(self, data: Any, made: Callable[[Any], T]) -> T:
+        """What is made of data, one for all that are equal."""
+        key = f"{made.__name__} {json.dumps(data, sort_keys=True)}"
+        if key not in self._shared:
+            self._shared[key] = made(data)
+        return cast("T", self._shared[key])
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A worker, as jobs of types see it that it has a handler for, and as others do."""
+
+    able: Seen
+    unable: Seen
+    types: frozenset[str]
+    routes: frozenset[str]
+    tells: bool
+
+    def seen_by(self, route: Data) -> Seen:
+        handles = route["type"] in self.types and (self.tells or route["route"] in self.routes)
+        return self.able if handles else self.unable
 
 
 def _tell(change: Explanation) -> None:
