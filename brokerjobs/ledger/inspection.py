@@ -69,6 +69,19 @@ class Process:
     state: str
     offset_seconds: float
     """Its clock against the ledger's at its last heartbeat."""
+    leaked: int
+    """Places of it that handlers hold which cannot be stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Processes of the last day that fell silent without a word."""
+
+    count: int = 0
+    names: tuple[str, ...] = ()
+    """Of the last three."""
+    last_seconds: float = 0.0
+    """Since the last heartbeat of the one that was last there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +135,7 @@ class LedgerLook:
     partitions: tuple[str, ...]
     services: dict[str, Lead]
     processes: tuple[Process, ...]
+    gone: Gone
     types: tuple[TypeLimit, ...]
     routes: tuple[str, ...]
     namespaces: frozenset[str]
@@ -171,9 +185,11 @@ class Looked:
                     routes=tuple(one["routes"]),
                     state=one["state"],
                     offset_seconds=one["offset_seconds"],
+                    leaked=one.get("leaked", 0),
                 )
                 for one in seen["processes"]
             ),
+            gone=_gone(seen.get("gone")),
             types=tuple(
                 TypeLimit(f"{one['namespace']}/{one['name']}", one["route"], one["time_limit_seconds"])
                 for one in seen["types"]
@@ -190,6 +206,12 @@ class Looked:
             oldest=None if oldest is None else Transaction(**oldest),
             prepared_seconds=seen["prepared_seconds"],
         )
+
+
+def _gone(seen: dict[str, Any] | None) -> Gone:
+    if not seen or not seen["processes"]:  # as above
+        return Gone()
+    return Gone(seen["processes"], tuple(seen["names"]), seen["last_seconds"])
 
 
 def _probes(seen: dict[str, dict[str, Any]]) -> tuple[ProbesOut, ...]:

@@ -25,15 +25,16 @@ if TYPE_CHECKING:
 QUICK = ("relay", "reaper", "scheduler")
 
 
-def beat(ledger: Ledger, name: str = "w", state: str = "online", **detail: Any) -> None:
-    """A worker's heartbeat that consumes its route."""
+def beat(ledger: Ledger, name: str = "w", state: str = "online", role: str = "worker", **detail: Any) -> None:
+    """The heartbeat of a worker that consumes its route, or of a coordinator."""
     place = ledger.place
     process = calls.ProcessIdentity(uuid4(), name, "host", 1)
     said = {"reads": ["probe/1"], "consuming": [place.route()], **detail}
     heartbeat = services.Heartbeat(
-        process, "worker", place.namespace, place.types, (place.route(),), state, ledger.clock.now, said
+        process, role, place.namespace, place.types, (place.route(),), state, ledger.clock.now, said
     )
-    ledger.worker.fetch(services.heartbeat(heartbeat))
+    caller = ledger.worker if role == "worker" else ledger.coordinator
+    caller.fetch(services.heartbeat(heartbeat))
 
 
 def lead(ledger: Ledger) -> None:
@@ -64,6 +65,16 @@ def test_status__says_that_all_is_well(operator: Command, ledger: Ledger) -> Non
     assert done.out == "all is well: 1 running, 1 waiting; 1 worker alive\n"
     found = operator("status", "--namespace", ledger.place.namespace, "-o", "json").json()
     assert (found["well"], found["lines"], found["figures"]["queued"]) == (True, [], 1)
+
+
+def test_status__counts_no_coordinator_among_the_workers(operator: Command, ledger: Ledger) -> None:
+    lead(ledger)
+    beat(ledger, "coordinator-a", role="coordinator")
+    beat(ledger, "coordinator-b", "draining", role="coordinator")
+
+    done = operator("status", "--namespace", ledger.place.namespace).ok()
+
+    assert done.out == "all is well: 0 running, 0 waiting; 0 workers alive\n"
 
 
 def test_status__of_a_ledger_without_a_coordinator_says_that_first(operator: Command, ledger: Ledger) -> None:

@@ -34,6 +34,7 @@ def test_patient__who_is_well_has_nothing(patient: Patient) -> None:
         "coordinator",
         "outbox",
         "workers",
+        "processes",
         "probes",
         "reviews",
         "quarantine",
@@ -261,7 +262,18 @@ def test_worker__that_has_fallen_silent_serves_nothing(patient: Patient) -> None
     patient.submit(rung=True)
     patient.sql("update brokerjobs.worker set heartbeat_at = heartbeat_at - interval '1 minute' where role = 'worker'")
 
-    assert patient.route() in patient.examine().only("workers", "warn").message
+    diagnosis = patient.examine()
+
+    assert diagnosis.bad() == [("workers", "warn"), ("processes", "warn")]
+    unserved, silent = diagnosis.findings[:2]
+    assert patient.route() in unserved.message
+    assert silent.message == "1 process of the last day fell silent without a word, the last one 1m ago: worker-a"
+
+
+def test_handlers__that_cannot_be_stopped_are_told_with_their_worker(patient: Patient) -> None:
+    patient.sql("update brokerjobs.worker set detail = detail || '{\"leaked_threads\": 3}' where name = 'worker-a'")
+
+    assert patient.examine().only("processes", "warn").message.endswith("on worker-a (3)")
 
 
 def test_quarantine__of_the_last_day_is_told_by_reason(patient: Patient) -> None:

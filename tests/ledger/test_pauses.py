@@ -267,3 +267,18 @@ def test_types__are_listed_with_their_pause_and_the_parked(ledger: Ledger) -> No
     assert set(shown) == {"once", "work"}
     assert (shown["work"]["parked"], shown["work"]["paused"]["by"], shown["once"]["paused"]) == (1, "ann", None)
     assert shown["work"]["route"] == ledger.place.route()
+
+
+def test_parked__counts_only_jobs_that_still_wait_for_the_resume(ledger: Ledger) -> None:
+    gone, waits = ledger.submit(rung=True), ledger.submit(rung=True)
+    pause(ledger)
+    ledger.worker.claim(gone)
+    ledger.worker.claim(waits)
+    ledger.producer.cancel(gone)
+    assert parked(ledger) == 2  # as rows
+
+    (shown,) = (row.type for row in ledger.operator.fetch(pauses.types(ledger.place.namespace, "work")))
+    (overview,) = ledger.operator.sql("select brokerjobs.overview(%s, interval '5 minutes')", ledger.place.namespace)
+
+    assert shown["parked"] == 1
+    assert (overview[0]["queued"], overview[0]["paused"][0]["parked"]) == (1, 1)

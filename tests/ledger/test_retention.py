@@ -12,7 +12,8 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from brokerjobs.ledger import calls, retention, ticks
+from brokerjobs.ledger import calls, pauses, retention, ticks
+from brokerjobs.ledger.decisions import Request
 from brokerjobs.ledger.retention import Horizons
 from tests.ledger.ledger_caller import new_job
 
@@ -119,6 +120,26 @@ def test_retain_jobs__keeps_what_failed_or_was_cancelled_six_times_as_long(ledge
     remove(ledger.coordinator)
 
     assert [rows_of(ledger, job) for job in ended] == [{}, {}]
+
+
+def test_retain_jobs__removes_what_a_pause_had_parked(ledger: Ledger) -> None:
+    job = ledger.submit(rung=True)
+    asked = Request(id=uuid4(), by="ann", reason="the bank is away")
+    ledger.operator.fetch(pauses.pause_type(ledger.place.namespace, "work", asked))
+    ledger.worker.claim(job)
+    ledger.owner.execute(
+        b"insert into brokerjobs.parked_queue select j.namespace, r.queue, j.id"
+        b" from brokerjobs.job j join brokerjobs.route r on r.name = j.route where j.id = %s",
+        [job],
+    )
+    ledger.producer.cancel(job)
+
+    ledger.clock.advance(180 * DAY + 1)
+    remove(ledger.coordinator)
+
+    for table in ("parked", "parked_queue"):
+        counted = f"select count(*) from brokerjobs.{table} where job_id = %s"
+        assert ledger.rows.scalar(counted, [job], of=int) == 0
 
 
 def test_retain_jobs__never_touches_a_job_that_has_not_finished(ledger: Ledger) -> None:

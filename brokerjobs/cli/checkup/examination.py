@@ -35,6 +35,7 @@ def _checked(seen: Looks, settings: Settings, limits: Limits) -> Iterator[Findin
         yield from process_checks.coordinators(ledger, services, limits)
         yield from process_checks.outbox(ledger, limits)
         yield from process_checks.waiting(ledger)
+        yield from process_checks.processes(ledger)
         yield from process_checks.probes(ledger, settings.coordinator.probe_timeout)
         yield from process_checks.reviews(ledger)
         yield from process_checks.quarantine(ledger, seen.broker)

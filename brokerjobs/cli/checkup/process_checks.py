@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from brokerjobs.cli.checkup.findings import fail, ok, several, warn
 from brokerjobs.cli.failures import ExitCode
+from brokerjobs.cli.moments import rough
 from brokerjobs.rules.durations import show_duration
 from brokerjobs.rules.texts import counted
 
@@ -68,6 +69,29 @@ def waiting(ledger: LedgerLook) -> Iterator[Finding]:
         yield ok("workers", f"{there}; {waits} for a delivery")
 
 
+def processes(ledger: LedgerLook) -> Iterator[Finding]:
+    """Processes that fell silent without a word, and handlers that hold places and cannot be stopped."""
+    gone, leaking = ledger.gone, {one.name: one.leaked for one in ledger.processes if one.leaked}
+    if gone.count:
+        age = rough(timedelta(seconds=max(1, round(gone.last_seconds))))
+        message = (
+            f"{counted(gone.count, 'process', 'processes')} of the last day fell silent without a word, the last one "
+            f"{age} ago: {several(gone.names)}{' …' if gone.count > len(gone.names) else ''}"
+        )
+        yield warn(
+            "processes", message, "their supervisor's log says why (killed, want of memory); their jobs are tried again"
+        )
+    if leaking:
+        on = several([f"{name} ({count})" for name, count in sorted(leaking.items())])
+        message = f"handlers that cannot be stopped hold places after the end of their attempts, on {on}"
+        next_ = "that worker's log names their jobs; at worker.leaked_threads it ends with code 12, to be started again"
+        yield warn("processes", message, next_)
+    if not gone.count and not leaking:
+        draining = sum(one.state == "draining" for one in ledger.processes)
+        said = f"{counted(len(ledger.processes), 'is there', 'are there')}, {draining} of them draining"
+        yield ok("processes", f"{said}; none fell silent without a word")
+
+
 def probes(ledger: LedgerLook, lost_after: timedelta) -> Iterator[Finding]:
     """Probes that are under way, and those that should have come back: their queues stand still, or lost them."""
     for one in ledger.probes:
@@ -97,7 +121,7 @@ def reviews(ledger: LedgerLook) -> Iterator[Finding]:
 
 def quarantine(ledger: LedgerLook, broker: Inspection | None) -> Iterator[Finding]:
     """Messages that were not ours to run, in the last day, and those that lie at the broker."""
-    next_ = "brokerjobs quarantine list says who and why; quarantine export --take FILE takes the messages"
+    next_ = "brokerjobs quarantine list"
     reasons = [f"{reason} ({count})" for reason, count in sorted(ledger.quarantined.items(), key=lambda one: -one[1])]
     if reasons:
         count = sum(ledger.quarantined.values())
@@ -109,7 +133,9 @@ def quarantine(ledger: LedgerLook, broker: Inspection | None) -> Iterator[Findin
         if one.messages and one.name.endswith(".quarantine")
     }
     for name, messages in lying.items():
-        yield warn("quarantine", f"{_counted(messages, 'message lies', 'messages lie')} in {name}", next_)
+        lies = _counted(messages, "message lies", "messages lie")
+        take = f"brokerjobs quarantine export --namespace {name.removesuffix('.quarantine')} --take FILE"
+        yield warn("quarantine", f"{lies} in {name}", take)
     if not reasons and not lying:
         yield ok("quarantine", "nothing")
 

@@ -31,7 +31,10 @@ begin
     'services', (select coalesce(jsonb_agg(jsonb_build_object('name', s.name, 'holder', s.holder_name,
         'seconds_left', date_part('epoch', s.until - t)) order by s.name), '[]') from service s),
     'processes', (select coalesce(jsonb_agg(jsonb_build_object('name', x.name, 'role', x.role, 'login', x.login, 'routes', x.routes,
-        'state', x.state, 'offset_seconds', date_part('epoch', x.observed_at - x.heartbeat_at))), '[]') from unnest(v_living) x),
+        'state', x.state, 'leaked', coalesce(number_in(x.detail, 'leaked_threads'), 0), 'offset_seconds', date_part('epoch', x.observed_at - x.heartbeat_at))), '[]') from unnest(v_living) x),
+    'gone', (select jsonb_build_object('processes', count(*), 'names', (array_agg(w.name order by w.heartbeat_at desc))[1:3],
+        'last_seconds', date_part('epoch', t - max(w.heartbeat_at))) from worker w
+      where w.state <> 'stopped' and w.heartbeat_at > t - interval '1 day' and w.id <> all (array(select x.id from unnest(v_living) x))),
     'types', (select coalesce(jsonb_agg(jsonb_build_object('namespace', y.namespace, 'name', y.name, 'route', route_name(y.namespace, y.queue, y.needs_hash, 'normal'),
         'time_limit_seconds', date_part('epoch', y.time_limit)) order by y.namespace, y.name), '[]') from job_type y),
     'routes', (select coalesce(jsonb_agg(jsonb_build_object('name', r.name, 'namespace', r.namespace, 'declared', r.declared_at is not null)

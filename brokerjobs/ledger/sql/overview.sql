@@ -29,7 +29,11 @@ begin
     union all
     (select s.job_id from job_state s where s.state = 'queued' and s.wait_until is not null order by s.wait_until limit v_look)) x
     where p_namespace is null or (select j.namespace from job j where j.id = x.job_id) = p_namespace;
-  v_queued := v_queued + (select count(*) from (select from parked k where p_namespace is null or k.namespace = p_namespace limit 10000) x);
+  v_queued := v_queued + (select count(*) from (
+      (select k.job_id from parked k where p_namespace is null or k.namespace = p_namespace limit 10000)
+      union
+      (select k.job_id from parked_queue k where p_namespace is null or k.namespace = p_namespace limit 10000)) x
+    join job_state s on s.job_id = x.job_id where s.state = 'queued' and s.waiting = 'pause');
 
   select jsonb_build_object('jobs', count(*), 'oldest_seconds', date_part('epoch', t - min(x.deadline)), 'example', (array_agg(x.job_id order by x.deadline))[1])
     into v_deadline
@@ -89,11 +93,12 @@ begin
       where q.at > t - interval '1 day' and (p_namespace is null or starts_with(q.route, p_namespace || '.q.')) group by q.reason) x;
 
   select jsonb_build_object(
-      'online', count(*) filter (where y.alive and w.state = 'online'), 'draining', count(*) filter (where y.alive and w.state = 'draining'),
+      'online', count(*) filter (where y.alive and w.state = 'online' and w.role = 'worker'),
+      'draining', count(*) filter (where y.alive and w.state = 'draining' and w.role = 'worker'),
       'coordinators', count(*) filter (where y.alive and w.role = 'coordinator'),
       'gone', count(*) filter (where not y.alive), 'gone_names', (array_agg(w.name order by w.heartbeat_at desc) filter (where not y.alive))[1:3],
       'gone_seconds', date_part('epoch', t - max(w.heartbeat_at) filter (where not y.alive)),
-      'draining_names', (array_agg(w.name order by w.name) filter (where y.alive and w.state = 'draining'))[1:3],
+      'draining_names', (array_agg(w.name order by w.name) filter (where y.alive and w.state = 'draining' and w.role = 'worker'))[1:3],
       'leaked', coalesce(sum(number_in(w.detail, 'leaked_threads')) filter (where y.alive), 0),
       'leaked_names', (array_agg(w.name order by w.name) filter (where y.alive and number_in(w.detail, 'leaked_threads') > 0))[1:3])
     into v_workers
@@ -111,7 +116,9 @@ begin
       where b.stretch > 1 and b.until > t and (p_namespace is null or starts_with(b.route, p_namespace || '.q.'))),
     'paused', (select coalesce(jsonb_agg(jsonb_build_object('namespace', p.namespace, 'type', p.type, 'by', p.paused_by, 'reason', p.reason,
         'seconds', date_part('epoch', t - p.paused_at),
-        'parked', (select count(*) from (select from parked k where k.namespace = p.namespace and k.type = p.type limit 10000) x))
+        'parked', (select count(*) from (select from parked k
+          join job_state s on s.job_id = k.job_id and s.state = 'queued' and s.waiting = 'pause'
+          where k.namespace = p.namespace and k.type = p.type limit 10000) x))
         order by p.paused_at), '[]') from pause p where p.resumed_at is null and (p_namespace is null or p.namespace = p_namespace)),
     'outbox', (select jsonb_build_object('messages', count(*), 'oldest_seconds', date_part('epoch', t - min(x.made_at)))
       from (select o.job_id, o.made_at from outbox o where o.hold_until <= t order by o.xid limit v_look) x

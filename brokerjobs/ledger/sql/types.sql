@@ -1,5 +1,5 @@
 -- Registered job types with their terms, as JSON: all of a namespace or of any, or one by name. `parked` counts
--- to 10 000 at most. One by name has its last twenty pauses, too.
+-- jobs that still wait for the resume (a row of `parked` may outlive that), to 10 000 at most. One by name has its last twenty pauses, too.
 create or replace function types(p_namespace text, p_type text) returns table (type jsonb)
 language sql stable security definer set search_path = brokerjobs, pg_temp as $$
   select jsonb_build_object(
@@ -11,7 +11,9 @@ language sql stable security definer set search_path = brokerjobs, pg_temp as $$
       'payload_limit', y.payload_limit, 'result_limit', y.result_limit,
       'registered_at', rfc3339(y.registered_at), 'registered_by', y.registered_by,
       'paused', pause_of(y.namespace, y.name),
-      'parked', (select count(*) from (select from parked k where k.namespace = y.namespace and k.type = y.name limit 10000) x))
+      'parked', (select count(*) from (select from parked k
+        join job_state s on s.job_id = k.job_id and s.state = 'queued' and s.waiting = 'pause'
+        where k.namespace = y.namespace and k.type = y.name limit 10000) x))
     || case when p_type is null then '{}' else jsonb_build_object(
       'pauses', (select coalesce(jsonb_agg(h.pause), '[]') from (
         select jsonb_build_object('paused_at', rfc3339(p.paused_at), 'paused_by', p.paused_by, 'login', p.login, 'reason', p.reason,
