@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
+import pytest
 from uuid_utils.compat import uuid7
 
 from brokerjobs import App
@@ -84,6 +85,7 @@ async def claim(made: Flow, job: UUID, job_type: str) -> None:
     await ledger.close()
 
 
+@pytest.mark.timeout(150)  # a whole program is started, and the machine may be busy
 async def test_deadline__ends_its_job_at_the_first_tick_after_it_while_one_coordinator_runs_and_no_worker(
     database: Database, namespace: str, broker_url: str
 ) -> None:
