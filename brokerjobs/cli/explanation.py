@@ -49,7 +49,7 @@ def _report(job: Data) -> Report:
     from brokerjobs.coordinator.explainer import Workers  # noqa: PLC0415  # slow: the driver
 
     wanted = [*job["needs"], *job["added_needs"]]
-    seen = Workers(job["workers"]).seen_by(job)
+    seen = Workers(job["workers"]).seen_by(job, busy=True)
     return explained(needs.from_data(wanted), seen, job_type=f"{job['namespace']}/{job['type']}")
 
 

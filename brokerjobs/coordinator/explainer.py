@@ -15,7 +15,7 @@ from brokerjobs.ledger import placing
 from brokerjobs.ledger.placing import Explanation
 from brokerjobs.rules import needs
 from brokerjobs.rules.capabilities import from_data
-from brokerjobs.rules.explanation import Report, Seen, explain
+from brokerjobs.rules.explanation import Seen, explain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,6 +33,7 @@ T = TypeVar("T")
 NAME: Final = "explainer"
 # Waiting jobs that one tick looks at for their placement deadline, while a route has no worker.
 _ROWS: Final = 5_000
+_WOKEN: Final = 1_000  # parked jobs that a new worker is asked for; their own timers (30 s at most) ring the others
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class Explainer:
         self._candidacy = candidacy
         self._periods = periods
         self._after: UUID | None = None
+        self._known: frozenset[str] | None = None
 
     async def run_once(self) -> timedelta:
         """Record what has changed, and end jobs that nobody could place in time; twice a tick, as the scheduler."""
@@ -58,18 +60,32 @@ class Explainer:
             await self._ledger.fetch(placing.explained(changed))
             for one in changed:
                 _tell(one)
-        if any(one["report"] for one in found.routes or ()):
+        await self._wake(found.workers or ())
+        if any(one["report"] and one["report"]["because"] for one in found.routes or ()):
             [walked] = await self._ledger.fetch(placing.end_unplaceable(self._after, _ROWS))
             self._after = walked.last
             if walked.ended:
                 _log.warning("%d jobs failed as unplaceable: their placement deadline has passed", walked.ended)
         return self._periods.tick / 2
 
+    async def _wake(self, workers: Sequence[Data]) -> None:
+        """Have those that have just come asked for what was parked: what submissions added is known at claims alone."""
+        known, self._known = self._known, frozenset(worker["id"] for worker in workers)
+        if known is None:
+            return
+        for worker in workers:
+            if worker["id"] not in known:
+                query = placing.wake_placement(worker["namespace"], worker["types"], _WOKEN)
+                [woken] = await self._ledger.fetch(query)
+                if woken.count:
+                    _log.info("%s is new: %d jobs that wait for placement are rung", worker["name"], woken.count)
+
 
 def changes(workers: Sequence[Data], routes: Sequence[Data]) -> Iterator[Explanation]:
     """Yield what is to be said of which route and job type now, where that differs from what was said last.
 
-    A report is kept only while no living worker that stays qualifies; a busy one comes back to its jobs.
+    A report is kept while some living worker does not qualify.  Whether those that do are busy is left out: they come
+    back to their jobs, and the ledger would be written at every tick.
     """
     said: dict[tuple[str, str, str], dict[str, Any] | None] = {}
     seen = Workers(workers)
@@ -77,16 +93,11 @@ def changes(workers: Sequence[Data], routes: Sequence[Data]) -> Iterator[Explana
         needed = json.dumps(route["needs"])
         key = route["namespace"], route["type"], needed if seen.all_tell(route["namespace"]) else route["route"]
         if key not in said:
-            report = report_of(route, seen)
-            said[key] = report.as_data() if report.because in ("none", "draining") else None
+            wanted = needs.from_data(route["needs"])
+            report = explain(wanted, seen.seen_by(route, busy=False), job_type=f"{route['namespace']}/{route['type']}")
+            said[key] = report.as_data() if report.because or report.unmet or report.no_handler else None
         if said[key] != route["report"]:
             yield Explanation(route["route"], route["type"], said[key])
-
-
-def report_of(route: Data, workers: Workers) -> Report:
-    """Why jobs of the route's type wait: `route` has namespace, route, type and needs."""
-    job_type = f"{route['namespace']}/{route['type']}"
-    return explain(needs.from_data(route["needs"]), workers.seen_by(route), job_type=job_type)
 
 
 class Workers:
@@ -102,9 +113,10 @@ class Workers:
         """Whether all of them tell capabilities; older code only consumes routes without needs, of the lane normal."""
         return all(known.tells for known in self._by_namespace.get(namespace, ()))
 
-    def seen_by(self, route: Data) -> list[Seen]:
-        """The workers as a job of this route and type sees them."""
-        return [known.seen_by(route) for known in self._by_namespace.get(route["namespace"], ())]
+    def seen_by(self, job: Data, *, busy: bool) -> list[Seen]:
+        """The workers as a job of this route and type sees them, with or without a look at free slots."""
+        seen = [known.seen_by(job) for known in self._by_namespace.get(job["namespace"], ())]
+        return seen if busy else [one if one.free else one._replace(free=True) for one in seen]
 
     def _known(self, worker: Data) -> _Known:
         free = worker["free"] is None or worker["free"] > 0
@@ -141,14 +153,14 @@ class _Known:
     routes: frozenset[str]
     tells: bool
 
-    def seen_by(self, route: Data) -> Seen:
-        handles = route["type"] in self.types and (self.tells or route["route"] in self.routes)
+    def seen_by(self, job: Data) -> Seen:
+        handles = job["type"] in self.types and (self.tells or job["route"] in self.routes)
         return self.able if handles else self.unable
 
 
 def _tell(change: Explanation) -> None:
     what = f"{change.type} by {change.route}"
-    if change.report is None:
-        _log.info("placeable: a living worker can run %s now", what)
+    if change.report is None or change.report["because"] is None:
+        _log.info("placeable: a living worker can run %s", what)
     else:
         _log.warning("unplaceable: %s: %s", what, change.report["text"])

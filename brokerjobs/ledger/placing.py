@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from brokerjobs.ledger.calls import Nothing
+from brokerjobs.ledger.calls import Count, Nothing
 from brokerjobs.ledger.database import Query
 
 if TYPE_CHECKING:
@@ -77,6 +77,11 @@ def explained(explanations: Sequence[Explanation]) -> Query[Nothing]:
         ],
         Nothing,
     )
+
+
+def wake_placement(namespace: str, types: Sequence[str], limit: int) -> Query[Count]:
+    """Lets jobs of these types that wait for a qualified worker be rung at the next tick; answers how many."""
+    return Query("select brokerjobs.wake_placement(%s, %s::text[], %s)", [namespace, list(types), limit], Count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,6 +196,24 @@ async def test_explainer__walks_on_through_many_jobs_in_bounded_steps(staged: St
     assert [(first.ended, first.last), (second.ended, second.last)] == [(3, sorted(jobs)[2]), (2, None)]
 
 
+async def test_explainer__a_worker_that_comes_is_asked_for_what_was_parked(staged: Stage) -> None:
+    service = explainer(staged)
+    await service.run_once()
+    (job,) = await staged.submit()
+    (other,) = await staged.submit(kind="work")
+    for one in (job, other):
+        assert (await staged.claim(one, "another")).verdict == "no_handler"
+    later = "select wait_until > clock_timestamp() from brokerjobs.job_state where job_id = %s"
+    await beat(staged, process("unable"), LINUX, types=("gpu",))
+    await service.run_once()
+    assert await staged.value(later, job) is True
+
+    await beat(staged, process("able"), LINUX, types=("work",))
+    await service.run_once()
+
+    assert [await staged.value(later, one) for one in (job, other)] == [False, False]
+
+
 async def test_explainer__works_on_nothing_while_another_leads(staged: Stage) -> None:
     await explainer(staged).run_once()
 

@@ -32,7 +32,7 @@ declare
   v_repeats boolean[] := repeats(p_jobs);
   v_paused text[] := array(select p.type from pause p where p.namespace = p_namespace and p.resumed_at is null);
   v_paused_routes text[] := array(select r.name from queue_pause p join route r on r.namespace = p.namespace and r.queue = p.queue
-    where p.namespace = p_namespace and p.resumed_at is null);
+    where p.namespace = p_namespace and p.resumed_at is null and coalesce(p.until > clock(), true));
   v_pausing boolean := cardinality(v_paused) + cardinality(v_paused_routes) > 0;
   v_queue text;
   v_lacks_handler boolean;
