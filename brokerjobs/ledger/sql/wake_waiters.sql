@@ -13,7 +13,10 @@ begin
   if p_limit <= 0 or not exists (select from waiter) then
     return 0;
   end if;
-  select * into v_start from waiter tablesample system (10) limit 1;
+  -- Any line of some pages of the table, long or short, so that no order of names keeps one out for long.
+  select x.namespace, x.name into v_start.namespace, v_start.name
+    from (select distinct w.namespace, w.name from waiter w tablesample system (least(100, 100 * 8 * 8192.0 / greatest(pg_relation_size('waiter'), 1)))) x
+    order by random() limit 1;
   for n in
     with recursive onward as (
       (select w.namespace, w.name from waiter w

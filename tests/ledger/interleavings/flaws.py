@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _SQL: Final = Path(brokerjobs.ledger.__file__).parent / "sql"
 _HOLD: Final = "  s := hold_place_or_raise(p_job, p_attempt, p_fencing_number, false);\n"
 _LOOK: Final = "  t := clock();\n"
+_ROW: Final = "where x.job_id = p_jobs[i]"
 _WRITE_ONCE: Final = ("attempt_closed_once", "attempt_reported_once")
 
 
@@ -172,19 +173,15 @@ FLAWS: Final = (
         "T1: a claim waits for a row",
         "claim, expire, complete",
         "no batch waits",
-        (("claim_jobs", "where x.job_id = p_jobs[i] for update skip locked;", "where x.job_id = p_jobs[i] for update;"),),
+        (("claim_jobs", f"{_ROW} for update skip locked;", f"{_ROW} for update;"),),
     ),
     Flaw(
         "T4: claims and completions wait for rows in different orders",
         "claims of two jobs, completions of both the other way round, cancel of one",
         "no batch waits",
         (
-            ("claim_jobs", "where x.job_id = p_jobs[i] for update skip locked;", "where x.job_id = p_jobs[i] for update;"),
-            (
-                "complete",
-                "where x.job_id = p_jobs[i] for update skip locked;",
-                "where x.job_id = p_jobs[i] for update;",
-            ),
+            ("claim_jobs", f"{_ROW} for update skip locked;", f"{_ROW} for update;"),
+            ("complete", f"{_ROW} for update skip locked;", f"{_ROW} for update;"),
         ),
     ),
     Flaw(
