@@ -13,7 +13,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from brokerjobs.ledger import calls
+from brokerjobs.ledger import calls, decisions
 from tests.ledger.ledger_caller import Caller, Place, new_job
 from tests.ledger.ledger_driver import Doors, Ledger
 from tests.ledger.reconciling import Reconciling
@@ -164,3 +164,40 @@ def test_functions__that_forbid_plans_do_not_compile_them(ledger: Ledger) -> Non
 
     assert len(settings) > 20
     assert [name for name, config in settings.items() if "jit=off" not in config] == []
+
+
+def test_plans__list_the_dead_by_reading_those_that_are_counted_and_no_other(
+    explained: tuple[Ledger, list[str]],
+) -> None:
+    """After a storm tens of thousands were discarded, or are another namespace's, and a few are new."""
+    ledger, plans = explained
+    ledger.owner.execute(
+        "insert into brokerjobs.dead"
+        " (job_id, group_id, namespace, type, failure_class, message, failed_at, discarded_at)"
+        " select gen_random_uuid(), left(md5((n % 50)::text), 12), case when n % 4 = 0 then 'a' else 'b' end,"
+        " 'work', 'invalid', repeat('m', 150), t - n * interval '1 second', case when n > 2000 then t end"
+        " from generate_series(1, 20000) n, brokerjobs.clock() t"
+    )
+    ledger.owner.execute("analyze brokerjobs.dead")
+    ledger.coordinator.sql("set auto_explain.log_analyze = on")
+    [(group, jobs)] = ledger.owner.execute(
+        "select group_id, count(*) from brokerjobs.dead where discarded_at is null and namespace = 'a'"
+        " group by group_id order by group_id limit 1"
+    ).fetchall()
+
+    def read(namespace: str | None, wanted: str | None, limit: int) -> tuple[int, int]:
+        """How many groups were answered, and how many rows of `dead` were read for them."""
+        for _ in range(7):  # as often as it takes until plans are kept
+            plans.clear()
+            found = ledger.coordinator.fetch(decisions.dead_list(namespace, None, wanted, limit))
+        said = "\n".join(plans)
+        assert not re.search(r"Seq Scan on (dead|job|job_state|attempt|event)", said), said
+        assert not re.search(r"Rows Removed by (Filter|Index Recheck): [1-9]", said), said
+        scans = re.findall(r"Scan [^\n]*\bdead \w\b[^\n]*actual [^\n]*rows=([\d.]+) loops=(\d+)", said)
+        assert len(scans) == 2, said
+        return len(found), round(sum(float(rows) * int(loops) for rows, loops in scans))
+
+    assert read(None, None, 1000) == (50 + 25, 2000 + 75)
+    assert read(None, None, 10) == (10, 2000 + 10)
+    assert read("a", None, 1000) == (25, 500 + 25)
+    assert read("a", group, 1) == (1, jobs + 1)
