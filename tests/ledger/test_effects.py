@@ -362,6 +362,22 @@ def test_two_unknown_effects__need_two_outcomes(ledger: Ledger, effects: Effects
     assert ledger.rows.state(holding.job_id).state == "queued"
 
 
+def test_effect_that_was_unknown__and_became_known_before_its_attempt_ended_needs_no_review(
+    ledger: Ledger, effects: Effects
+) -> None:
+    first = ledger.worker.take(ledger.submit())
+    effects.grant(first, repeatable=True)
+    ledger.lose(first)
+    ledger.ring_again(first.job_id)
+    second = ledger.worker.take(first.job_id)
+    assert effects.intend(second, repeatable=False).verdict == "unknown"
+    effects.happened(first)
+
+    ended = ledger.worker.fail(second, {**TEMPORARY, "class": "unsafe", "type": "EffectUnknown"})
+
+    assert (ended.verdict, ended.state) == ("recorded", "queued")
+
+
 def test_outcome__fills_once_and_the_same_again_is_the_same_answer(ledger: Ledger, effects: Effects) -> None:
     holding = ledger.worker.take(ledger.submit())
     effects.grant(holding)

@@ -6,8 +6,10 @@ create or replace function decide(s job_state, j job, p_ended text, p_failure js
 returns decision language plpgsql volatile as $$
 declare
   d decision;
-  v_class text := p_failure ->> 'class';
-  v_classified boolean := coalesce((p_failure ->> 'classified')::boolean, false);
+  -- Its handler could not go on without knowing what became of an effect: by now that is known.
+  v_known boolean := p_failure ->> 'type' = 'EffectUnknown' and not s.unknown_effect;
+  v_class text := case when v_known then 'temporary' else p_failure ->> 'class' end;
+  v_classified boolean := coalesce(v_known or (p_failure ->> 'classified')::boolean, false);
   v_why text := p_failure ->> 'why';
   v_retry_after double precision := p_failure ->> 'retry_after';
   v_elapsed_end timestamptz := s.first_claimed_at + j.retry_elapsed;

@@ -12,10 +12,7 @@ begin
   d := decide(s, j,
     case when a.closed_as = 'timed_out' then 'lost' when a.closed_as = 'released' then 'released'
       when a.reported_as = 'completed' then 'refused' else 'failed' end,
-    case when a.failure is null then '{"class": "temporary"}'
-      -- The handler could not go on without knowing: now it is known.
-      when a.failure ->> 'type' = 'EffectUnknown' then '{"class": "temporary", "classified": true, "type": "EffectUnknown"}'
-      else a.failure end, t);
+    coalesce(a.failure, '{"class": "temporary"}'), t);
   if d.state <> 'review' then
     perform move_job(s, d, 'effect_known', p_attempt, t, null);
   end if;
