@@ -7,6 +7,10 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 from brokerjobs.broker.protocol import Delivery
+from brokerjobs.rules.capabilities import Capabilities
+from brokerjobs.rules.line import Line
+from brokerjobs.rules.stock import Stock
+from brokerjobs.worker.inbox import Inbox
 
 
 def delivery(age: float = 0.0) -> Delivery:
@@ -22,3 +26,8 @@ def delivery(age: float = 0.0) -> Delivery:
         received=time.monotonic() - age,
         received_at=datetime.now(UTC),
     )
+
+
+def inbox() -> Inbox:
+    """That of a worker without capabilities."""
+    return Inbox(Line(Stock(Capabilities()), early=1e9))

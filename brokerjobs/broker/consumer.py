@@ -91,8 +91,8 @@ class Consumer:
     async def run(self) -> None:
         """Receive until `close` or cancellation; an error of a receiver ends it.
 
-        `PermissionDenied` (the login, or a route that it may not read) ends it too, unless the same worked before:
-        what is taken away from a running worker may come back.  `ConfigurationError` if the URL is none.
+        `PermissionDenied` (the login, or a route of the start that it may not read) ends it too, unless the same worked
+        before: what is taken away from a running worker may come back.  `ConfigurationError` if the URL is none.
         """
         async with self._runs:
             with ungrouped():
@@ -132,7 +132,7 @@ class Consumer:
         What was received of a route that is left out can still be settled; its channel is closed after that.  One that
         the broker has no queue for is asked for again at once, and a route with a new prefetch keeps its channel.
         """
-        for gone in self._routes.change(routes):
+        for gone in self._routes.change(routes, required=not self._connected_once):
             self._missing.pop(gone.route, None)
             self._isolation.forget(gone.route)
         await self._ask_each(self._adjust)
@@ -238,7 +238,7 @@ class Consumer:
             self._note_served(route)
             await subscription.held()
         except ChannelAccessRefused as error:
-            if route not in self._known:
+            if one.required and route not in self._known:
                 raise PermissionDenied(
                     f"{place(self._url)} may not read {route!r} ({error}); give it the right"
                 ) from error

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 class Served:
     """One route from the moment in which it is wanted until it is not; wanted again later, it is another one."""
 
-    def __init__(self, route: str, prefetch: int) -> None:
+    def __init__(self, route: str, prefetch: int, *, required: bool) -> None:
         self.route = route
+        self.required = required
+        """Served from the start: that it may not be read is a mistake, and no later change of somebody's mind."""
         self.prefetch = prefetch
         self.gone = False
         self.adjusting = asyncio.Lock()
@@ -43,13 +45,13 @@ class ServedRoutes:
     def __init__(self, routes: Mapping[str, int]) -> None:
         """Begin with routes and their prefetches; raises as `change`."""
         _check(routes)
-        self._served = {route: Served(route, prefetch) for route, prefetch in routes.items()}
+        self._served = {route: Served(route, prefetch, required=True) for route, prefetch in routes.items()}
         self._change = asyncio.Event()
 
     def __iter__(self) -> Iterator[Served]:
         return iter(tuple(self._served.values()))
 
-    def change(self, routes: Mapping[str, int]) -> list[Served]:
+    def change(self, routes: Mapping[str, int], *, required: bool) -> list[Served]:
         """Serve exactly these from now on, and return those that are served no more.
 
         Raises `ValueError` for what is no route or a prefetch below 1; then nothing is changed.
@@ -62,7 +64,7 @@ class ServedRoutes:
             if (there := self._served.get(route)) is not None:
                 there.prefetch = prefetch
             else:
-                self._served[route] = Served(route, prefetch)
+                self._served[route] = Served(route, prefetch, required=required)
         for one in (*gone, *self._served.values()):
             one.poke()
         self._change.set()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, LiteralString
+from uuid import UUID
 
 from brokerjobs.ledger.calls import Nothing, ProcessIdentity, array_literal
 from brokerjobs.ledger.database import Query
@@ -15,7 +16,6 @@ from brokerjobs.ledger.database import Query
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
-    from uuid import UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,24 +187,64 @@ def leaders(rows: Sequence[Beaten]) -> list[Leader]:
 
 def heartbeat(beat: Heartbeat) -> Query[Beaten]:
     """Keeps a process in the list of the living; answers `leaders`, clock and paused types."""
-    process = beat.process
     return Query(
         "select * from brokerjobs.sign_of_life(%s, %s, %s, %s, %s, %s, %s::text[], %s::text[], %s, %s, %s::jsonb)",
-        [
-            process.id,
-            beat.role,
-            beat.namespace,
-            process.name,
-            process.host,
-            process.pid,
-            list(beat.types),
-            list(beat.routes),
-            beat.state,
-            beat.observed_at,
-            json.dumps(beat.detail),
-        ],
+        _said(beat),
         Beaten,
     )
+
+
+def _said(beat: Heartbeat) -> list[Any]:
+    process = beat.process
+    return [
+        process.id,
+        beat.role,
+        beat.namespace,
+        process.name,
+        process.host,
+        process.pid,
+        list(beat.types),
+        list(beat.routes),
+        beat.state,
+        beat.observed_at,
+        json.dumps(beat.detail),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerBeaten:
+    """The answer to a worker's heartbeat: the ledger's clock, who leads what, what is paused, the routes of its types."""
+
+    at: datetime
+    leaders: list[dict[str, Any]]
+    paused: list[str]
+    paused_queues: list[str]
+    routes: list[dict[str, Any]]
+
+    def who_leads(self) -> list[Leader]:
+        """The leaders of the services that ever had one."""
+        return [Leader(one["service"], UUID(one["holder"]), one["seconds_left"]) for one in self.leaders]
+
+
+def worker_beat(beat: Heartbeat) -> Query[WorkerBeaten]:
+    """Keeps a worker in the list of the living; `routes` are as of `routes_of_types`."""
+    return Query(
+        "select * from brokerjobs.worker_beat(%s, %s, %s, %s, %s, %s, %s::text[], %s::text[], %s, %s, %s::jsonb)",
+        _said(beat),
+        WorkerBeaten,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RoutesOfTypes:
+    """{name, queue, lane, needs, types, declared} of each route."""
+
+    routes: list[dict[str, Any]]
+
+
+def routes_of_types(namespace: str, types: Sequence[str]) -> Query[RoutesOfTypes]:
+    """The routes by which jobs of these types come now."""
+    return Query("select brokerjobs.routes_of_types(%s, %s::text[]) as routes", [namespace, list(types)], RoutesOfTypes)
 
 
 @dataclass(frozen=True, slots=True)

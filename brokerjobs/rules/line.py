@@ -129,6 +129,14 @@ class Line(Generic[W]):
             self._remove(one)
         return due
 
+    def take_all(self) -> list[W]:
+        """Takes everything, the oldest first; it reserves nothing."""
+        taken = list(self)
+        for lane in self._lanes.values():
+            lane.clear()
+        self._let_go()
+        return taken
+
     def wait(self, one: W, amounts: Amounts) -> bool:
         """A granted attempt needs these: True if it has just that reserved already, else it gives back and waits."""
         if self._reserved.get(id(one), NOTHING) == amounts:

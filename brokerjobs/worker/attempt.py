@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import threading
 import time
 from datetime import timedelta
@@ -57,6 +58,8 @@ class Attempt:
     """Its task ignored that it was told to stop: the attempt has ended, what the task still says is evidence."""
     reporting: asyncio.Task[Any] | None = None
     """The report of an abandoned attempt."""
+    waits = False
+    """It waits for quantities that its submission added; its handler has not begun."""
     given_back = False
     """It was released because the worker's drain limit had come."""
     cancel_told = False
@@ -81,6 +84,8 @@ class Attempt:
         self.acked_on_claim = False
         self.lease = Lease.HELD
         self.lease_seconds = claimed.lease_seconds
+        self.began_at = asked_at
+        """When its handler began, or may have (seconds, monotonic)."""
         self.keep_until = asked_at + claimed.time_limit_seconds
         """Renewing stops at the time limit, whatever the handler does (seconds, monotonic)."""
         if claimed.deadline is not None and claimed.until is not None:
@@ -92,6 +97,17 @@ class Attempt:
         self._renewals = 0
         self._smallest_margin: float | None = None
         self._longest_round_trip: float | None = None
+
+    def must_wait(self) -> None:
+        """Its handler begins later: its lease is kept without a limit until then."""
+        self.waits = True
+        self.keep_until = math.inf
+
+    def begin(self) -> None:
+        """It has waited; the time limit counts from now."""
+        self.waits = False
+        self.began_at = time.monotonic()
+        self.keep_until = self.began_at + self.claimed.time_limit_seconds
 
     def cancel_task(self) -> None:
         """Cancels the task that runs it."""

@@ -70,7 +70,7 @@ class Claims:
     async def run(self) -> None:
         """Claims until it is cancelled; after `stop` nothing more is asked."""
         while True:
-            await self._inbox.some()
+            await self._inbox.claimable()
             await self._slots.some()
             async with self._idle:
                 if self._stopping.is_set():

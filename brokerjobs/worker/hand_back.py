@@ -61,7 +61,7 @@ class HandBack:
 
     async def drain(self) -> None:
         """Gives back everything that waits, within two seconds."""
-        waiting = self._inbox.take(len(self._inbox))
+        waiting = self._inbox.take_all()
         try:
             async with asyncio.timeout(_DRAIN_SECONDS):
                 given = await self._give_back(waiting)

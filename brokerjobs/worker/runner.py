@@ -22,12 +22,13 @@ from brokerjobs.rules.failures import (
     name_of,
 )
 from brokerjobs.rules.verdicts import ReportVerdict, StartVerdict
+from brokerjobs.worker.attempt import Lease
 from brokerjobs.worker.context import HandlerContext, ThreadContext
 from brokerjobs.worker.endings import Ending, Returned, Stopped, abandoned_failure, limit_failure, unclassified
 from brokerjobs.worker.stopping import Stop, is_being_cancelled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from concurrent.futures import ThreadPoolExecutor
 
     from brokerjobs.handlers import Handler
@@ -59,14 +60,22 @@ class Runner:
         self._lending = lending
         self._places = places
 
-    async def run(self, attempt: Attempt, handler: Handler, stopping: Stopping) -> None:
-        """Runs the attempt to its end: the report is committed and the delivery acknowledged."""
+    async def run(
+        self,
+        attempt: Attempt,
+        handler: Handler,
+        stopping: Stopping,
+        ready: Callable[[Attempt], Awaitable[None]] | None = None,
+    ) -> None:
+        """Runs the attempt to its end, once it is `ready`: the report is committed and the delivery acknowledged."""
         try:
             payload = attempt.job_type.decode_payload(attempt.claimed.payload)
         except InvalidPayload as error:
             await self._refuse(attempt, error)
             return
-        if not attempt.claimed.repeatable and not await self._started(attempt):
+        if ready is not None and not await self._unless_stopped(attempt, self._ready(attempt, ready)):
+            return
+        if not attempt.claimed.repeatable and not await self._unless_stopped(attempt, self._start(attempt)):
             return
         attempt.started_at = attempt.started_at or datetime.now(UTC)
         context = self._context(attempt, handler)
@@ -105,16 +114,26 @@ class Runner:
             await self._failed(attempt, _refused(error))
         self._settle(attempt)
 
-    async def _started(self, attempt: Attempt) -> bool:
-        """As `_start`; told to stop, the attempt is released, and the ledger knows whether it had started."""
+    async def _unless_stopped(self, attempt: Attempt, step: Awaitable[bool]) -> bool:
+        """Takes a step to the handler; told to stop, the attempt is released: the ledger knows if it had started."""
         try:
-            return await self._start(attempt)
+            return await step
         except asyncio.CancelledError:
             if attempt.stop is None:
                 raise
         _uncancel()
         attempt.has_ended = True
         await self._stopped(attempt, attempt.stop)
+        self._settle(attempt)
+        return False
+
+    async def _ready(self, attempt: Attempt, ready: Callable[[Attempt], Awaitable[None]]) -> bool:
+        """Waits until the handler may begin; False if the lease was lost meanwhile."""
+        await ready(attempt)
+        attempt.begin()
+        if attempt.lease is Lease.HELD:
+            return True
+        log.warning("job %s: attempt %s lost its lease before its handler started", *_ids(attempt))
         self._settle(attempt)
         return False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from brokerjobs.rules.texts import counted
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from brokerjobs.handlers import Handler
     from brokerjobs.worker.attempt import Attempt
     from brokerjobs.worker.leases import LeaseKeeper
+    from brokerjobs.worker.reserving import Reserving
     from brokerjobs.worker.runner import Runner
     from brokerjobs.worker.slots import Slots
 
@@ -33,11 +35,19 @@ class Running:
     They are no members of the worker's task group: a handler that never ends must not hold up the worker's end.
     """
 
-    def __init__(
-        self, runner: Runner, slots: Slots, *, grace: timedelta, limit: int, at_limit: Callable[[], None]
+    def __init__(  # noqa: PLR0913  # what an attempt is given, and what is said when too much cannot be stopped
+        self,
+        runner: Runner,
+        slots: Slots,
+        reserving: Reserving,
+        *,
+        grace: timedelta,
+        limit: int,
+        at_limit: Callable[[], None],
     ) -> None:
         self._runner = runner
         self._slots = slots
+        self._reserving = reserving
         self._limit = limit
         self._at_limit = at_limit
         self._tasks: dict[Attempt, asyncio.Task[None]] = {}
@@ -63,10 +73,14 @@ class Running:
         await self._broken
 
     def start(self, attempt: Attempt, handler: Handler, keeper: LeaseKeeper) -> None:
-        """Runs a granted attempt in a task of its own."""
+        """Runs a granted attempt in a task of its own, in which it waits first for what its submission added."""
         self._slots.take(attempt.runs_in)
+        if not self._reserving.granted(attempt):
+            attempt.must_wait()
         keeper.watch(attempt)
-        task = self._loop.create_task(self._runner.run(attempt, handler, self.stopping), context=self._variables.copy())
+        ready = self._reserving.wait if attempt.waits else None
+        running = self._runner.run(attempt, handler, self.stopping, ready)
+        task = self._loop.create_task(running, context=self._variables.copy())
         attempt.task = task
         self._tasks[attempt] = task
         task.add_done_callback(lambda task: self._ended(attempt, task, keeper))
@@ -82,14 +96,19 @@ class Running:
             attempt.thread.add_done_callback(lambda thread: self._returned(attempt, thread))
         else:
             self._leaked.pop(attempt, None)
-            self._slots.give(attempt.runs_in)
+            self._free(attempt)
 
     def _returned(self, attempt: Attempt, thread: asyncio.Future[Any]) -> None:
         """A thread has ended after its attempt: it is a free place again, and what it returned is evidence."""
         del self._leaked[attempt]
-        self._slots.give(attempt.runs_in)
+        self._free(attempt)
         if not thread.cancelled() and thread.exception() is None:
             self._aside(self._runner.late(attempt, thread.result()))
+
+    def _free(self, attempt: Attempt) -> None:
+        """Its handler has really ended: its slot and its quantities are for others."""
+        self._slots.give(attempt.runs_in)
+        self._reserving.release(attempt.delivery, None if attempt.waits else time.monotonic() - attempt.began_at)
 
     def _abandon(self, attempt: Attempt) -> None:
         """A task ignored its cancellation: its attempt ends without it."""
@@ -121,14 +140,19 @@ class Running:
 
     async def drain(self, limit: timedelta, hurry: asyncio.Event, keeper: LeaseKeeper) -> int:
         """Waits for running attempts, stops them at the limit; answers how many are left to their leases."""
+        never_began = [attempt for attempt in self._tasks if attempt.waits]
+        for attempt in never_began:
+            self.stopping.stop(attempt, Stop.DRAIN)
         hurried = asyncio.create_task(hurry.wait())
         await _wait_all(self._tasks.values(), limit.total_seconds(), hurried)
         hurried.cancel()
         for attempt in list(self._tasks):
             if not attempt.has_ended:
                 self.stopping.stop(attempt, Stop.DRAIN)
-        told = list(self._tasks)
-        threads = [self._tasks[attempt] for attempt in told if attempt.thread is not None and not attempt.has_ended]
+        told = list({**self._tasks, **dict.fromkeys(never_began)})
+        threads = [
+            task for attempt, task in self._tasks.items() if attempt.thread is not None and not attempt.has_ended
+        ]
         await _wait_all(set(self._tasks.values()).difference(threads), _REPORT_SECONDS, None)
         await _wait_all(threads, _CHECK_SECONDS, None)
         left = list(self._tasks.items())

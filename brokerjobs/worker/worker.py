@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from brokerjobs.alive import AliveFile
 from brokerjobs.broker.brokers import broker_at
 from brokerjobs.broker.codec import READS
-from brokerjobs.broker.names import route_name
 from brokerjobs.errors import ConfigurationError, LedgerUnavailable
 from brokerjobs.handlers import RunsIn
 from brokerjobs.ledger import schema, services
@@ -21,18 +20,21 @@ from brokerjobs.ledger.clock_watch import ClockWatch
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions, LedgerConnection
 from brokerjobs.ledger.lending import Lending
 from brokerjobs.rules.leases import check_renewal
+from brokerjobs.rules.line import Line
+from brokerjobs.rules.stock import Stock
 from brokerjobs.rules.texts import counted
 from brokerjobs.worker.claims import READS_RESOURCES, Answers, Claims
 from brokerjobs.worker.completions import Completions
 from brokerjobs.worker.hand_back import HandBack
 from brokerjobs.worker.inbox import Inbox
 from brokerjobs.worker.leases import Calls, LeaseKeeper
-from brokerjobs.worker.pauses import READS_PAUSES, Pauses
 from brokerjobs.worker.probes import Probes
 from brokerjobs.worker.processes import Processes
 from brokerjobs.worker.quarantine import Quarantine
 from brokerjobs.worker.reconcilers import Reconcilers
+from brokerjobs.worker.reserving import Reserving
 from brokerjobs.worker.route_check import check_routes
+from brokerjobs.worker.routes import READS_PAUSES, Routes
 from brokerjobs.worker.runner import Places, Runner
 from brokerjobs.worker.running import Running
 from brokerjobs.worker.settlement import Settlement
@@ -41,7 +43,7 @@ from brokerjobs.worker.slots import Slots
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from brokerjobs.broker.protocol import Probe, Unreadable
+    from brokerjobs.broker.protocol import Delivery, Probe, Unreadable
     from brokerjobs.worker.attempt import Attempt
     from brokerjobs.worker.options import Duty, Services, WorkerOptions
 
@@ -67,7 +69,6 @@ class Worker:
         self._duty = duty
         self._options = options
         self._services = services
-        self._routes = sorted({route_name(duty.namespace, job_type.terms.queue) for job_type in duty.types.values()})
         self._draining = asyncio.Event()
         self._hurry = asyncio.Event()
         self._recycling = False
@@ -85,7 +86,9 @@ class Worker:
         self._lending = Lending(ledger, limit=options.concurrency)
         self._threads = ThreadPoolExecutor(options.threads, thread_name_prefix="brokerjobs-handler")
         self._processes = Processes(duty.types.values(), options.processes)
-        self._inbox = Inbox()
+        stock = Stock(options.capabilities)
+        line: Line[Delivery] = Line(stock, early=options.hand_back.total_seconds())
+        self._inbox = Inbox(line)
         used = {one.runs_in for one in handlers}
         places = {
             RunsIn.TASK: options.concurrency,
@@ -93,9 +96,9 @@ class Worker:
             RunsIn.PROCESS: options.processes,
         }
         self._slots = Slots({kind: places[kind] for kind in used})
-        prefetch = max(1, options.deliveries // len(self._routes))
+        self._reserving = Reserving(line, stock, self._inbox, self._slots)
         self._consumer = broker_at(options.broker_url).consumer(
-            dict.fromkeys(self._routes, prefetch),
+            {},
             self._inbox.put,
             self._unreadable,
             on_probe=self._probed,
@@ -103,10 +106,7 @@ class Worker:
         )
         self._quarantine = Quarantine(self._consumer, self._claiming, duty.process.name)
         self._probes = Probes(self._consumer, self._claiming, duty.process.name)
-        self._pauses = Pauses(
-            self._consumer,
-            {name: route_name(duty.namespace, duty.types[name].terms.queue) for name in self._handlers},
-        )
+        self._routes = Routes(self._consumer, self._inbox, options.capabilities, stock, options.deliveries)
         self._settlement = Settlement(self._consumer, self._claiming)
         self._hand_back = HandBack(
             self._inbox, self._claiming, self._settlement.ack, duty.process.name, options.hand_back
@@ -116,14 +116,19 @@ class Worker:
             self._completions, self._settlement, self._lending, Places(self._threads, self._processes)
         )
         self._attempts = Running(
-            self._runner, self._slots, grace=options.stop_grace, limit=options.leaks_at_most, at_limit=self._recycle
+            self._runner,
+            self._slots,
+            self._reserving,
+            grace=options.stop_grace,
+            limit=options.leaks_at_most,
+            at_limit=self._recycle,
         )
         self._claims = Claims(
             duty,
             self._claiming,
             self._inbox,
             self._slots,
-            Answers(self._granted, self._settlement.ack, self._quarantine.put, self._pauses.met),
+            Answers(self._granted, self._not_granted, self._strange, self._routes.met),
         )
         self._reconcilers = Reconcilers(duty, ledger, options.reconcile)
         self._keeping = LedgerConnection(ledger)
@@ -159,14 +164,14 @@ class Worker:
             await self._register()
             async with asyncio.TaskGroup() as self._group:
                 steps = (self._consumer.run, self._claims.run, self._completions.run, self._settlement.run)
-                asides = (self._quarantine.run, self._probes.run, self._pauses.run, self._hand_back.run)
+                asides = (self._quarantine.run, self._probes.run, self._routes.run, self._hand_back.run)
                 keeping = (self._keeper.run, self._attempts.run, self._processes.run, self._reconcilers.run)
                 tasks = [self._group.create_task(run()) for run in (*steps, *asides, *keeping)]
                 services = self._group.create_task(self._services.run()) if self._services else None
                 log.info(
                     "worker %s is up for %s and connects to the broker",
                     self._duty.process.name,
-                    ", ".join(self._routes),
+                    ", ".join(self._routes.names) or "no route yet",
                 )
                 await self._draining.wait()
                 drained = await self._drain(services)
@@ -192,7 +197,9 @@ class Worker:
                     registered.was,
                     registered.wanted,
                 )
-        await check_routes(self._claiming, self._routes, self._services)
+        (found,) = await self._claiming.fetch(services.routes_of_types(self._duty.namespace, sorted(self._duty.types)))
+        await self._routes.begin(found.routes)
+        await check_routes(self._claiming, self._routes.names, self._services)
         self._registered = True
 
     def _unreadable(self, message: Unreadable) -> None:
@@ -204,10 +211,19 @@ class Worker:
     def _granted(self, attempt: Attempt) -> None:
         """Starts a granted attempt."""
         self._attempts.start(attempt, self._handlers[attempt.job_type.name], self._keeper)
-        if attempt.claimed.time_limit_seconds > self._options.consumer_timeout.total_seconds() / 2:
+        longest = self._options.consumer_timeout.total_seconds() / 2
+        if attempt.waits or attempt.claimed.time_limit_seconds > longest:
             # The broker would close the channel under it; the ledger keeps the job under its lease (rule R4).
             attempt.acked_on_claim = True
             self._settlement.ack(attempt.delivery, attempt)
+
+    def _not_granted(self, delivery: Delivery) -> None:
+        self._reserving.release(delivery)
+        self._settlement.ack(delivery)
+
+    def _strange(self, delivery: Delivery, reason: str) -> None:
+        self._reserving.release(delivery)
+        self._quarantine.put(delivery, reason)
 
     def _recycle(self) -> None:
         """Ends this process in order, so that its supervisor starts one with all its places free."""
@@ -272,17 +288,17 @@ class Worker:
             "worker",
             self._duty.namespace,
             sorted(self._duty.types),
-            self._routes,
+            self._routes.names,
             state,
             datetime.now(UTC),
             detail,
         )
         asked = time.monotonic()
-        rows = connection.fetch(services.heartbeat(beat))
-        self._clock.look(beat.observed_at, time.monotonic() - asked, rows[0].at)
-        self._keeper.loop.call_soon_threadsafe(self._pauses.hear, rows[0].paused)
+        (said,) = connection.fetch(services.worker_beat(beat))
+        self._clock.look(beat.observed_at, time.monotonic() - asked, said.at)
+        self._keeper.loop.call_soon_threadsafe(self._routes.hear, said.routes, said.paused, said.paused_queues)
         if self._services is not None:
-            asyncio.run_coroutine_threadsafe(_told(self._services, services.leaders(rows)), self._keeper.loop)
+            asyncio.run_coroutine_threadsafe(_told(self._services, said.who_leads()), self._keeper.loop)
 
     def _oldest_unclaimed(self, loop_silent_seconds: float) -> float | None:
         """The age of the oldest unclaimed delivery; a blocked event loop may have left one unread for as long."""

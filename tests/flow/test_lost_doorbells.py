@@ -19,7 +19,7 @@ from brokerjobs.broker.protocol import Delivery
 from brokerjobs.ledger import services
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions
 from brokerjobs.worker.hand_back import HandBack
-from brokerjobs.worker.inbox import Inbox
+from tests import deliveries
 from tests.broker import raw
 from tests.deliveries import delivery
 from tests.flow.driving import Flow, coordinating, flow
@@ -403,7 +403,7 @@ async def test_worker__that_may_not_report_probes_says_so_once_and_works_on(
 
 
 async def test_hand_back__takes_only_what_has_waited_so_long(database: Database) -> None:
-    inbox, settled = Inbox(), list[Delivery]()
+    inbox, settled = deliveries.inbox(), list[Delivery]()
     old, young = delivery(60), delivery(1)
     for one in (old, young):
         inbox.put(one)

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 from brokerjobs.broker.protocol import Delivery
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions
 from brokerjobs.worker.hand_back import HandBack
-from brokerjobs.worker.inbox import Inbox
+from tests import deliveries
 from tests.deliveries import delivery
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
     import pytest
+
+    from brokerjobs.worker.inbox import Inbox
 
 
 def nowhere(inbox: Inbox, settled: list[Delivery]) -> HandBack:
@@ -26,7 +28,7 @@ def nowhere(inbox: Inbox, settled: list[Delivery]) -> HandBack:
 
 async def test_run__keeps_in_its_place_what_the_ledger_gave_no_answer_to(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "brokerjobs")
-    inbox, settled = Inbox(), list[Delivery]()
+    inbox, settled = deliveries.inbox(), list[Delivery]()
     waiting = [delivery(60), delivery(50), delivery(1)]
     for one in waiting:
         inbox.put(one)
@@ -43,7 +45,7 @@ async def test_run__keeps_in_its_place_what_the_ledger_gave_no_answer_to(caplog:
 
 
 async def test_drain__leaves_to_the_broker_what_the_ledger_does_not_take(caplog: pytest.LogCaptureFixture) -> None:
-    inbox, settled = Inbox(), list[Delivery]()
+    inbox, settled = deliveries.inbox(), list[Delivery]()
     inbox.put(delivery())
 
     await nowhere(inbox, settled).drain()
@@ -53,6 +55,6 @@ async def test_drain__leaves_to_the_broker_what_the_ledger_does_not_take(caplog:
 
 
 async def test_drain__of_nothing_asks_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    await nowhere(Inbox(), []).drain()
+    await nowhere(deliveries.inbox(), []).drain()
 
     assert caplog.text == ""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
 
-from brokerjobs.worker.inbox import Inbox
+from tests import deliveries
 from tests.deliveries import delivery
+
+if TYPE_CHECKING:
+    from brokerjobs.worker.inbox import Inbox
 
 
 @pytest.fixture
 def inbox() -> Inbox:
-    return Inbox()
+    return deliveries.inbox()
 
 
 def test_take__gives_the_oldest_first(inbox: Inbox) -> None:
