@@ -7,7 +7,9 @@ Nothing is given back: a message that is looked at and returned counts one more 
 from __future__ import annotations
 
 import base64
+import json
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource, ChannelNotFoundEntity
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 _MEMORY = "memory://"
 _WORDS_LIMIT = 200  # characters of a name or value of a header
+_PARTS_LIMIT = 4_000  # characters of a value that has parts
+_DEEPEST = 8  # parts within parts; what lies deeper is text
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,8 @@ class Taken:
     body_base64: str | None
 
 
-async def take(url: str, queue: str, keep: Callable[[Taken], None], limit: int) -> int:
-    """Take up to `limit` messages out of `queue`, the oldest first; returns how many, 0 also if there is no queue.
+async def take(url: str, queue: str, keep: Callable[[Taken], None], limit: int) -> int | None:
+    """Take up to `limit` messages out of `queue`, the oldest first; returns how many, None if there is no queue.
 
     `keep` must have a message safe when it returns; if it raises, that message and the rest stay.  A connection that
     is lost between `keep` and the acknowledgement makes that one message come again.
@@ -64,7 +68,7 @@ async def take(url: str, queue: str, keep: Callable[[Taken], None], limit: int) 
             # Any synchronous method tells that the acknowledgements have been read.
             await link.answer(channel.basic_qos(prefetch_count=1))
         except ChannelNotFoundEntity:
-            return taken
+            return taken or None
         except (ChannelAccessRefused, ChannelLockedResource) as error:
             raise PermissionDenied(f"{place(url)} may not read {queue!r} ({error}); give it the right") from error
     return taken
@@ -82,7 +86,7 @@ def _as_taken(message: DeliveredMessage) -> Taken:
         message_id=_text(properties.message_id),
         type=_text(properties.message_type),
         content_type=_text(properties.content_type),
-        headers={_cut(key): _cut(value) for key, value in (properties.headers or {}).items()},
+        headers={_cut(key): _words(value) for key, value in (properties.headers or {}).items()},
         redelivered=bool(message.redelivered),
         body=body,
         body_base64=encoded,
@@ -91,6 +95,25 @@ def _as_taken(message: DeliveredMessage) -> Taken:
 
 def _text(value: Any) -> str | None:
     return None if value is None else _cut(value)
+
+
+def _words(value: Any) -> str:
+    """A header's value; what has parts (`x-death`) as JSON."""
+    if not isinstance(value, (dict, list)):
+        return _cut(value)
+    return json.dumps(_plain(value, _DEEPEST), ensure_ascii=False)[:_PARTS_LIMIT]
+
+
+def _plain(value: Any, deep: int) -> Any:
+    if deep and isinstance(value, dict):
+        table: dict[Any, Any] = value
+        return {_cut(key): _plain(part, deep - 1) for key, part in table.items()}
+    if deep and isinstance(value, list):
+        parts: list[Any] = value
+        return [_plain(part, deep - 1) for part in parts]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value if value is None or isinstance(value, (bool, int, float)) else _cut(value)
 
 
 def _cut(value: Any) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from brokerjobs.cli import decision, output
-from brokerjobs.cli.failures import Refused
-from brokerjobs.ledger import operations
+from brokerjobs.cli.failures import NotFound, Refused
+from brokerjobs.ledger import operations, pauses
 from brokerjobs.rules.texts import counted
 
 if TYPE_CHECKING:
@@ -54,11 +54,14 @@ class Outcome:
 
 
 def carry_out(ledger: LedgerConnection, wanted: Wanted, request: Request, *, yes: bool) -> Outcome:
-    """Count, ask, cancel in bounded batches; raises Refused if nobody said yes."""
+    """Count, ask, cancel in bounded batches; raises Refused if nobody said yes, NotFound if there is no such type."""
     rows = ledger.fetch(operations.queued_jobs(wanted.namespace, wanted.job_type, wanted.tags, wanted.limit))
     jobs = [row.job_id for row in rows]
     outcome = Outcome(len(jobs))
     if not jobs:
+        if not ledger.fetch(pauses.types(wanted.namespace, wanted.job_type)):
+            message = f"no job type {wanted.namespace}/{wanted.job_type} is registered"
+            raise NotFound(message, hint="brokerjobs types list")
         return outcome
     more = " (there may be more: --limit)" if len(jobs) == wanted.limit else ""
     question = f"cancel {counted(len(jobs), 'queued job', 'queued jobs')} of {wanted.name}{more}"

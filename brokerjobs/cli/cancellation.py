@@ -55,7 +55,10 @@ def cancel(
     database_url: options.DatabaseUrl = None,
     output_format: options.OutputFormat = output.Format.TEXT,
 ) -> None:
-    """Cancel a job: at once if it is queued; a running one or one in review when its attempt or review ends.
+    """Cancel a job: at once if it is queued, when its attempt ends if it runs.
+
+    A job in review stays there: the cancel is noted, its late success is no longer accepted, and a decision to retry
+    ends it as cancelled.
 
     With --type and --state queued all queued jobs of a type are counted, then cancelled after a yes; others are left.
     """

@@ -24,6 +24,7 @@ MOST_LINES: Final = 10
 WAITS_TOO_LONG: Final = timedelta(minutes=5)
 """From when on a job that waits for a delivery is told of: a job is usually claimed in milliseconds."""
 _COUNTED: Final = 10_000  # as far as the ledger counts
+_WORDS: Final = 80  # characters of an error or a reason
 _QUICK: Final = frozenset({"relay", "reaper", "scheduler"})  # led for seconds at a time: one that is not stands still
 _GRACE_SECONDS: Final = 15.0  # within that time another coordinator takes over
 _BEHIND_SECONDS: Final = 30.0  # ten times what a relay takes for a backlog of thousands
@@ -184,12 +185,12 @@ def _dead(overview: Data) -> Iterator[Line]:
     dead = overview["dead"]
     if dead["jobs"]:
         largest = dead["largest"]
-        what = f"{largest['error_type']}: {largest['message']}" if largest["error_type"] else largest["message"]
+        what = ": ".join(filter(None, (largest["error_type"], largest["message"])))
         yield Line(
             "dead",
             Level.WARN,
             f"{_jobs(dead['jobs'], 'has', 'have')} failed in the last day; the largest group, {largest['jobs']}, "
-            f"of {largest['type']}: {what[:80]}",
+            f"of {largest['type']}: {_short(what)}",
             f"brokerjobs dead show {largest['group_id']}",
         )
 
@@ -250,7 +251,7 @@ def _paused(overview: Data) -> Iterator[Line]:
     yield Line(
         "paused",
         Level.OK,
-        f"{name} is paused for {_age(first['seconds'])} by {first['by']}: {first['reason'][:80]}; "
+        f"{name} is paused for {_age(first['seconds'])} by {first['by']}: {_short(first['reason'])}; "
         f"{_many(first['parked'])} parked{others}",
         f"brokerjobs types resume {name}" if len(paused) == 1 else "brokerjobs types list",
     )
@@ -283,6 +284,10 @@ _JUDGES: Final = (
     _paused,
     _draining,
 )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _WORDS else f"{text[: _WORDS - 1]}…"
 
 
 def _age(seconds: float) -> str:

@@ -78,7 +78,7 @@ def show(
     from brokerjobs.cli import dead_page  # noqa: PLC0415  # slow: rich
     from brokerjobs.ledger import decisions, operations  # noqa: PLC0415  # slow: the driver
 
-    wanted = None if _GROUP.fullmatch(group_or_id) else options.job_id_of(group_or_id)
+    wanted = None if _GROUP.fullmatch(group_or_id) else _job_id_of(group_or_id)
     as_json = output_format is output.Format.JSON
     ledger = decision.ledger_of(database_url, "brokerjobs dead")
     try:
@@ -188,6 +188,14 @@ def _wanted(ids: Sequence[str] | None, group: str | None) -> list[UUID]:
         message = f"{group!r} is no group: groups are twelve hexadecimal digits"
         raise UsageError(message, hint="brokerjobs dead list")
     return [options.job_id_of(one) for one in ids or ()]
+
+
+def _job_id_of(text: str) -> UUID:
+    try:
+        return options.job_id_of(text)
+    except UsageError:
+        message = f"{text!r} is neither a group of `dead list` (12 hexadecimal digits) nor a job id (a UUID)"
+        raise UsageError(message, hint="brokerjobs dead list") from None
 
 
 def _group(ledger: LedgerConnection, group: str) -> Group:

@@ -106,4 +106,4 @@ def short(group: Group) -> tuple[str, ...]:
 
 
 def _error(group: Group) -> str:
-    return f"{group.error_type}: {group.message}" if group.error_type else group.message
+    return ": ".join(filter(None, (group.error_type, group.message)))

@@ -135,10 +135,14 @@ def export(
             f"{take} cannot be written ({error.strerror}): what is in it was taken, the rest is still at the broker"
         )
         raise Refused(message, hint="the same command with a file where there is room takes the rest") from None
+    if taken is None:
+        take.unlink()
+        message = f"the broker has no queue {namespace}.quarantine; nothing was taken"
+        raise NotFound(message, hint="brokerjobs doctor names the queues in which messages lie")
     output.say(f"{counted(taken, 'message', 'messages')} taken out of quarantine into {take}")
 
 
-def _take(url: str, namespace: str, file: TextIO, limit: int) -> int:
+def _take(url: str, namespace: str, file: TextIO, limit: int) -> int | None:
     from brokerjobs.broker import names, taking  # noqa: PLC0415  # slow: the broker's client
 
     def keep(message: Taken) -> None:

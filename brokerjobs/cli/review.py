@@ -223,7 +223,8 @@ def _say(answer: Data, resolution: Resolution, output_format: output.Format) -> 
     again = " (already, by this request)" if answer.get("repeated") else ""
     output.put(f"job {answer['job']} is {answer['state']}{again}")
     if resolution.decision == "retry" and answer["state"] != "queued":
-        output.say("it is not run again: a cancel was noted, or its deadline has passed")
+        why = "a cancel was noted" if answer["state"] == "cancelled" else "its deadline has passed"
+        output.say(f"it is not run again: {why}")
     if resolution.result is not None and not resolution.checked:
         output.say("its result was checked by no model; --app MODULE:APP checks it before anything is recorded")
     elif resolution.decision == "happened" and resolution.result is None:

@@ -92,13 +92,14 @@ def _noted(review: Data, times: job_words.Times) -> Iterator[tuple[str, str]]:
         result = "" if late["result"] is None else f"; its result: {_short(late['result'])}"
         yield "late report", words + result
     if review["retry_ends_as"] not in {None, "queued"}:
-        yield "retry", f"is disabled: it would end the job as {review['retry_ends_as']}"
+        yield "retry", f"would run nothing: it would end the job as {review['retry_ends_as']}"
 
 
 def _commands(review: Data) -> Iterator[str]:
     start = f"brokerjobs review resolve {review['job']} --version {review['version']} --reason …"
     yield f"{start} --happened --reference … [--result JSON]"
-    yield f"{start} --retry"
+    ends = review["retry_ends_as"]
+    yield f"{start} --retry" + ("" if ends in {None, "queued"} else f"    # ends the job as {ends}")
     yield f"{start} --give-up"
 
 

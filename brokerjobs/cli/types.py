@@ -161,6 +161,8 @@ def _ring(ledger: LedgerConnection, namespace: str, name: str) -> int:
         rung += step.rung
         if not step.taken:
             return rung
+        if step.taken == _BATCH:
+            output.say(f"{rung} parked jobs rung so far")
 
 
 def _found(ledger: LedgerConnection, job_type: str, namespace: str | None) -> Data:
@@ -238,8 +240,8 @@ def _page(found: Data) -> list[str]:
     if found["parked"]:
         lines.append(f"{_many(found['parked'])} parked: their doorbells were acknowledged, a resume rings them")
     lines += [
-        f"was paused by {one['paused_by']} at {one['paused_at']}, resumed by {one['resumed_by']} at "
-        f"{one['resumed_at']}: {one['reason']}"
+        f"was paused by {one['paused_by']} at {one['paused_at']}: {one['reason']}; resumed by {one['resumed_by']} at "
+        f"{one['resumed_at']}{': ' if one['resumed_why'] else ''}{one['resumed_why'] or ''}"
         for one in found["pauses"]
         if one["resumed_at"] is not None
     ]

@@ -64,6 +64,13 @@ def test_cancel__of_many_goes_by_tags_and_a_limit_and_takes_parked_ones(operator
     assert operator("types", "resume", work, "-o", "json").json()["rung"] == 0
 
 
+def test_cancel__of_many_of_a_type_that_is_not_registered_is_exit_code_6(operator: Command, ledger: Ledger) -> None:
+    cancel = ("jobs", "cancel", "--state", "queued", "--reason", "not wanted", "--yes", "--type")
+
+    operator(*cancel, f"{ledger.place.namespace}/wrok").fails(6, "/wrok is registered", "next: brokerjobs types list")
+    assert operator(*cancel, f"{ledger.place.namespace}/work").ok().out.startswith("no queued job of ")
+
+
 def test_cancel__of_many_leaves_what_was_claimed_since_it_was_counted(ledger: Ledger) -> None:
     from brokerjobs.ledger import operations  # noqa: PLC0415  # the command counts and cancels at once
 

@@ -91,7 +91,18 @@ def test_show__of_what_is_not_there_is_exit_code_6(operator: Command, ledger: Le
     operator("dead", "show", "0123456789ab").fails(6, "there is no group", "next: brokerjobs dead list")
     operator("dead", "show", str(uuid4())).fails(6, "has no job")
     operator("dead", "show", str(ledger.submit())).fails(6, "has not failed: it is queued")
-    operator("dead", "show", "x").fails(2, "is no job id")
+    operator("dead", "show", "x").fails(
+        2, "neither a group of `dead list`", "nor a job id", "next: brokerjobs dead list"
+    )
+
+
+def test_list__of_an_error_without_a_message_names_its_type_alone(operator: Command, ledger: Ledger) -> None:
+    failed(ledger, "")
+    place = ledger.place.namespace
+
+    table = operator("dead", "list", "--namespace", place, "-o", "table").ok().out
+
+    assert table.splitlines()[1].split()[-1] == "TemporaryFailure"
 
 
 def test_replay__of_jobs_by_their_ids_asks_for_nothing(operator: Command, ledger: Ledger) -> None:

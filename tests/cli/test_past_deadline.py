@@ -84,7 +84,7 @@ def test_past_deadline__of_a_review_is_not_said_of_its_state_which_no_time_ends(
     (line,) = listed(operator, ledger, "tsv")
     assert line.split("\t")[2] == "review"
     assert in_json(operator, ledger, job) == {True}
-    assert "is disabled: it would end the job as failed" in operator("review", "show", str(job)).ok().out
+    assert "would run nothing: it would end the job as failed" in operator("review", "show", str(job)).ok().out
     assert len(on_the_screen(operator, ledger)) == 1
     ledger.coordinator.due()
     assert on_the_screen(operator, ledger) == []

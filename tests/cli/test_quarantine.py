@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
 import pytest
+from pamqp.commands import Basic
 
 from brokerjobs.broker import names, removal
 from brokerjobs.broker.brokers import broker_at
+from brokerjobs.broker.connection import linked
 from brokerjobs.broker.topology import Topology
 from brokerjobs.ledger import calls
 from tests.broker.raw import DELIVERY_MODE, PERSISTENT, RawMessage, publish
@@ -20,6 +23,8 @@ from tests.waiting import eventually_sync
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from pamqp.common import FieldTable
 
     from tests.cli.command import Command
     from tests.ledger.ledger_driver import Ledger
@@ -87,6 +92,35 @@ def test_export__takes_messages_out_of_the_broker_into_a_file(
     has(broker_url, queue, 1)
     brokerjobs(*export).fails(2, "messages.jsonl", "new file")
     has(broker_url, queue, 1)
+
+
+def test_export__of_a_namespace_without_a_queue_is_exit_code_6_and_leaves_no_file(
+    brokerjobs: Command, namespace: str, folder: Path
+) -> None:
+    export = ("quarantine", "export", "--namespace", namespace, "--take", "none.jsonl")
+
+    brokerjobs(*export).fails(6, f"no queue {namespace}.quarantine")
+    assert not (folder / "none.jsonl").exists()
+
+
+def test_export__says_of_a_rejected_message_as_json_where_it_came_from(
+    brokerjobs: Command, queue: str, namespace: str, folder: Path, broker_url: str
+) -> None:
+    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    headers: FieldTable = {"x-death": [{"count": 1, "queue": "q", "time": at, "routing-keys": ["a"]}], "n": 7}
+
+    async def send() -> None:
+        async with linked(broker_url, "tests") as link:
+            channel = await link.channel()
+            await channel.basic_publish(b"", routing_key=queue, properties=Basic.Properties(headers=headers))
+
+    asyncio.run(send())
+    has(broker_url, queue, 4)
+    brokerjobs("quarantine", "export", "--namespace", namespace, "--take", "all.jsonl").ok()
+
+    found = json.loads((folder / "all.jsonl").read_text().splitlines()[-1])["headers"]
+    death = {"count": 1, "queue": "q", "time": at.isoformat(), "routing-keys": ["a"]}
+    assert (json.loads(found["x-death"]), found["n"]) == ([death], "7")
 
 
 def test_export__leaves_at_the_broker_what_it_could_not_write(

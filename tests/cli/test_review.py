@@ -72,8 +72,11 @@ def test_show__says_what_is_known_and_what_is_not_and_how_to_decide(operator: Co
     assert "error       UnknownOutcome the psp did not answer" in page
     assert "not known   whether what attempt 1 did outside has happened" in page
     assert "cancel      asked for by tester" in page
-    assert "is disabled: it would end the job as cancelled" in page
-    assert f"review resolve {job} --version {version_of(ledger, job)} --reason … --retry" in page
+    assert "retry       would run nothing: it would end the job as cancelled" in page
+    assert (
+        f"review resolve {job} --version {version_of(ledger, job)} --reason … --retry    # ends the job as cancelled"
+        in page
+    )
     assert f"\njob {job}\n" in page  # the record below
     review = operator("review", "show", str(job), "-o", "json").json()
     assert operator("review", "show", review["id"], "-o", "json").json() == review
@@ -140,7 +143,7 @@ def test_resolve__at_a_terminal_shows_the_review_and_wants_a_yes(operator: Comma
     assert ledger.rows.state(job).state == "review"
     done = operator(*args, stdin="y\n").ok()
     assert done.out.endswith(f"job {job} is cancelled\n")
-    assert "it is not run again" in done.err
+    assert "it is not run again: a cancel was noted\n" in done.err
 
 
 def test_resolve__is_refused_if_the_record_moved_and_says_by_whom(operator: Command, ledger: Ledger) -> None:

@@ -53,7 +53,8 @@ def test_list_and_show__say_who_paused_a_type_and_why(operator: Command, ledger:
     page = operator("types", "show", f"{place}/work").ok().out
     assert "not paused" in page
     assert "was paused by ann" in page
-    assert "resumed by bob" in page
+    assert ": the bank is away; resumed by bob at " in page
+    assert page.endswith(": it is back\n")
     assert operator("types", "show", f"{place}/once", "-o", "json").json()["pauses"] == []
 
 
