@@ -10,7 +10,7 @@ import base64
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource, ChannelNotFoundEntity
 
@@ -18,7 +18,7 @@ from brokerjobs.broker.connection import linked, place
 from brokerjobs.errors import ConfigurationError, PermissionDenied
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from aiormq.abc import DeliveredMessage
 
@@ -106,11 +106,9 @@ def _words(value: Any) -> str:
 
 def _plain(value: Any, deep: int) -> Any:
     if deep and isinstance(value, dict):
-        table: dict[Any, Any] = value
-        return {_cut(key): _plain(part, deep - 1) for key, part in table.items()}
+        return {_cut(key): _plain(part, deep - 1) for key, part in cast("Mapping[Any, Any]", value).items()}
     if deep and isinstance(value, list):
-        parts: list[Any] = value
-        return [_plain(part, deep - 1) for part in parts]
+        return [_plain(part, deep - 1) for part in cast("Sequence[Any]", value)]
     if isinstance(value, datetime):
         return value.isoformat()
     return value if value is None or isinstance(value, (bool, int, float)) else _cut(value)
