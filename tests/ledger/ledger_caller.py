@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from brokerjobs.ledger.calls import Holding
     from brokerjobs.ledger.database import Query
+    from brokerjobs.rules.needs import Need
     from tests.ledger.ledger_clock import LedgerClock
 
 Row = TypeVar("Row")
@@ -266,9 +267,11 @@ def new_job(
     not_before: datetime | timedelta | None = None,
     deadline: datetime | timedelta | float | None = None,
     job_id: UUID | None = None,
+    priority: str = "normal",
+    needs: Sequence[Need] = (),
 ) -> inquiries.NewJob:
     """One submission; a deadline that is a number counts in seconds."""
     if isinstance(deadline, (int, float)):
         deadline = timedelta(seconds=deadline)
     text = json.dumps({} if payload is None else payload)
-    return inquiries.NewJob(job_id or uuid7(), text, key, tags or {}, not_before, deadline, None)
+    return inquiries.NewJob(job_id or uuid7(), text, key, tags or {}, not_before, deadline, None, priority, needs)
