@@ -7,6 +7,7 @@ is held: its deliveries stay at the broker.  That is economy: a claim is answere
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -35,6 +36,8 @@ class _Route(NamedTuple):
     types: frozenset[str]
     place: Place
     declared: bool
+    siblings: str
+    """The same for the lanes of one queue and one set of needs."""
     lacking: str
     """What this worker lacks for it; empty if it meets all needs."""
 
@@ -110,7 +113,8 @@ class Routes:
         else:
             lacking = ", ".join(one.text for one in placement.unmet(wanted, self._capabilities))
         place = Place(said["lane"], self._stock.amounts(wanted))
-        return _Route(said["queue"], frozenset(said["types"]), place, said["declared"], lacking)
+        siblings = json.dumps([said["queue"], said["needs"]])
+        return _Route(said["queue"], frozenset(said["types"]), place, said["declared"], siblings, lacking)
 
     def _warn(self) -> None:
         """Says once what is lacking if nothing can be run here."""
@@ -138,7 +142,10 @@ class Routes:
         await self._serve(mine)
 
     async def _serve(self, mine: Mapping[str, _Route]) -> None:
-        prefetch = max(1, self._deliveries // max(1, len(mine) - len(self._held)))
+        # Lanes share no prefetch: turns are worth nothing to one that has used up its part, and where two of them are
+        # empty the third one would not fill the slots.
+        sharing = {route.siblings for name, route in mine.items() if name not in self._held}
+        prefetch = max(1, self._deliveries // max(1, len(sharing)))
         served = dict.fromkeys(mine, prefetch), frozenset(name for name, route in mine.items() if route.declared)
         if served == self._served:
             return

@@ -70,10 +70,12 @@ class Flow:
         assert submitted.verdict == "created", submitted
         return submitted
 
-    async def submit_many(self, job_type: JobType[Any, Any], payloads: Sequence[Any]) -> list[UUID]:
+    async def submit_many(self, job_type: JobType[Any, Any], payloads: Sequence[Any], **more: Any) -> list[UUID]:
         """Submits jobs in one batch; the relay rings them."""
         jobs = [
-            inquiries.NewJob(uuid7(), job_type.encode_payload(one).decode(), None, {}, None, None, None)
+            replace(
+                inquiries.NewJob(uuid7(), job_type.encode_payload(one).decode(), None, {}, None, None, None), **more
+            )
             for one in payloads
         ]
         now, kind = datetime.now(UTC), job_type.name

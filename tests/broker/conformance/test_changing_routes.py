@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def three(broker: Broker, namespace: str) -> list[str]:
-    """Three declared routes."""
-    routes = [names.route_name(namespace, name) for name in ("a", "b", "c")]
+    """Three declared routes, of several kinds."""
+    routes = [
+        names.route_name(namespace, "a"),
+        names.route_name(namespace, "b", "0123456789ab", "high"),
+        names.route_name(namespace, "c", lane="low"),
+    ]
     await broker.declare(Topology(routes=frozenset(routes)))
     return routes
 
