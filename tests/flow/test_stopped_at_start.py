@@ -1,0 +1,76 @@
+"""Told to stop while the start is being recorded: the handler never runs, so nobody has to look into what it did."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from brokerjobs import App
+from brokerjobs.worker.completions import Completions
+from tests.flow.driving import coordinating, flow
+
+if TYPE_CHECKING:
+    import pytest
+
+    from brokerjobs.rules.verdicts import StartVerdict
+    from brokerjobs.worker.attempt import Attempt
+    from tests.databases import Database
+
+
+def hold_starts(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Starts are recorded, and their answers are long in coming; what is returned tells of the first."""
+    recorded = asyncio.Event()
+    start = Completions.start
+
+    async def slowly(self: Completions, attempt: Attempt) -> StartVerdict:
+        verdict = await start(self, attempt)
+        recorded.set()
+        await asyncio.Event().wait()
+        return verdict
+
+    monkeypatch.setattr(Completions, "start", slowly)
+    return recorded
+
+
+async def test_cancel__as_the_start_is_recorded_cancels(
+    database: Database, namespace: str, broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = App(namespace)
+    ran: list[int] = []
+
+    @app.job("pay", repeatable=False, lease=timedelta(seconds=1))
+    async def pay(payload: int) -> None:
+        ran.append(payload)
+
+    recorded = hold_starts(monkeypatch)
+    async with flow(app, database, broker_url) as made, coordinating(made), made.working(made.worker()):
+        (job,) = await made.submit_many(pay, [1])
+        await asyncio.wait_for(recorded.wait(), 20)
+        assert await made.cancel(job) == "requested"
+        record = await made.reached(job, "cancelled", 20)
+    assert "started" in [event["kind"] for event in record["events"]]
+    assert (ran, record["reviews"]) == ([], [])
+
+
+async def test_drain_limit__as_the_start_is_recorded_gives_the_job_back(
+    database: Database, namespace: str, broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = App(namespace)
+    ran: list[int] = []
+
+    @app.job("pay", repeatable=False, lease=timedelta(seconds=20))
+    async def pay(payload: int) -> None:
+        ran.append(payload)
+
+    recorded = hold_starts(monkeypatch)
+    async with flow(app, database, broker_url) as made, coordinating(made):
+        async with made.working(made.worker(drain=timedelta(0))):
+            (job,) = await made.submit_many(pay, [1])
+            await asyncio.wait_for(recorded.wait(), 20)
+        given_back = await made.record(job)
+        monkeypatch.undo()
+        async with made.working(made.worker("worker-b")):
+            record = await made.reached(job, "succeeded", 20)
+    assert (given_back["state"], given_back["charged"], given_back["reviews"]) == ("queued", 0, [])
+    assert (ran, len(record["attempts"])) == ([1], 2)
