@@ -115,15 +115,17 @@ class Runner:
         self._settle(attempt)
 
     async def _unless_stopped(self, attempt: Attempt, step: Awaitable[bool]) -> bool:
-        """Takes a step to the handler; told to stop, the attempt is released: the ledger knows if it had started."""
+        """Takes a step to the handler; told to stop, the attempt is released: it never ran, whatever is recorded."""
         try:
             return await step
         except asyncio.CancelledError:
             if attempt.stop is None:
                 raise
         _uncancel()
+        attempt.started_at = None
         attempt.has_ended = True
-        await self._stopped(attempt, attempt.stop)
+        attempt.given_back = attempt.stop is Stop.DRAIN
+        await self._completions.released(attempt, attempt.stop.value, classified=True)
         self._settle(attempt)
         return False
 
