@@ -76,12 +76,26 @@ class Own(wait.wait_fixed):
     pass
 
 
+NAMESAKE = type("wait_fixed", (wait.wait_fixed,), {"__module__": "shop.retries"})
+
+
+def test_from_tenacity__reads_the_first_delay_where_older_releases_have_it() -> None:
+    """Before it was named `multiplier`, as in the other waits."""
+    older = type("wait_exponential_jitter", (), {"__module__": "tenacity.wait"})()
+    older.initial, older.exp_base, older.max, older.jitter = 3, 2, 30, 1
+
+    assert RetryPolicy.from_tenacity(wait=older) == RetryPolicy(
+        first_delay=seconds(3), factor=2.0, max_delay=seconds(30)
+    )
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
         ({"wait": seconds}, r"wait=builtins.function is none of them; accepted are wait_none, wait_fixed, "),
         ({"wait": 5}, "wait=builtins.int is none of them"),
         ({"wait": Own(1)}, r"wait=.*Own is none of them"),
+        ({"wait": NAMESAKE(1)}, r"wait=shop\.retries\.wait_fixed is none of them"),
         ({"wait": wait.wait_fixed(1) + wait.wait_random(0, 1)}, "wait=wait_combine is none of them"),
         ({"wait": wait.wait_chain(wait.wait_fixed(1), wait.wait_fixed(9))}, "wait=wait_chain is none of them"),
         ({"wait": wait.wait_incrementing()}, "wait=wait_incrementing is none of them"),
