@@ -81,8 +81,8 @@ NAMESAKE = type("wait_fixed", (wait.wait_fixed,), {"__module__": "shop.retries"}
 
 def test_from_tenacity__reads_the_first_delay_where_older_releases_have_it() -> None:
     """Before it was named `multiplier`, as in the other waits."""
-    older = type("wait_exponential_jitter", (), {"__module__": "tenacity.wait"})()
-    older.initial, older.exp_base, older.max, older.jitter = 3, 2, 30, 1
+    has = {"initial": 3, "exp_base": 2, "max": 30, "jitter": 1}
+    older = type("wait_exponential_jitter", (), {"__module__": "tenacity.wait", **has})()
 
     assert RetryPolicy.from_tenacity(wait=older) == RetryPolicy(
         first_delay=seconds(3), factor=2.0, max_delay=seconds(30)
