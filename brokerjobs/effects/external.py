@@ -90,12 +90,15 @@ class Effects:
         if key is None:
             await self._say(effect, granted, "did_not_happen", reference=_NEVER_CALLED)
             raise self._stale("lease_expired")
+        limit = asyncio.timeout(effect.limit_seconds)
         try:
-            async with asyncio.timeout(effect.limit_seconds):
+            async with limit:
                 value = call(key) if with_key else call()
                 if inspect.isawaitable(value):
                     value = await value
         except BaseException as error:
+            if limit.expired() and isinstance(error, TimeoutError) and not error.args:
+                error.args = (f"the call of effect {name!r} had not ended after its time limit of {effect.limit}",)
             if says_no(error, wanted):
                 await self._say(effect, granted, "did_not_happen", reference=words(error))
             raise

@@ -66,6 +66,11 @@ class Call:
     limit_seconds: float
     model: ModelJson[Any]
 
+    @property
+    def limit(self) -> str:
+        """Its time limit in words."""
+        return show_duration(timedelta(seconds=self.limit_seconds))
+
 
 def problems(name: str, wanted: Wanted, limit: timedelta, lease_seconds: float) -> list[str]:
     """What is wrong with an effect; each problem a sentence."""

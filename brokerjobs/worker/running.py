@@ -26,7 +26,7 @@ log = logging.getLogger("brokerjobs.worker")
 
 _REPORT_SECONDS: Final = 5.0  # what is cancelled at the drain limit has so long to be reported
 
-_CHECK_SECONDS: Final = 1.0  # and a thread to come by its `ctx.check()`
+_CHECK_SECONDS: Final = 1.0  # and a thread to come by its `ctx.check()`, at a limit of its own, too
 
 
 class Running:
@@ -51,7 +51,8 @@ class Running:
         self._limit = limit
         self._at_limit = at_limit
         self._tasks: dict[Attempt, asyncio.Task[None]] = {}
-        self._leaked: dict[Attempt, None] = {}
+        self._go_on: dict[Attempt, None] = {}
+        self._leaked: set[Attempt] = set()
         self._asides: set[asyncio.Task[Any]] = set()
         self._loop = asyncio.get_running_loop()
         self._broken: asyncio.Future[None] = self._loop.create_future()
@@ -64,8 +65,13 @@ class Running:
         return len(self._tasks)
 
     @property
+    def go_on(self) -> int:
+        """How many handlers go on though their attempts have ended, and keep their slots."""
+        return len(self._go_on)
+
+    @property
     def leaked(self) -> int:
-        """How many handlers go on though their attempts have ended: they cannot be stopped, and keep their slots."""
+        """How many of these cannot be stopped: threads that have gone on for a second, and tasks."""
         return len(self._leaked)
 
     async def run(self) -> None:
@@ -92,21 +98,22 @@ class Running:
         if not task.cancelled() and (error := task.exception()) is not None and not self._broken.done():
             self._broken.set_exception(error)
         if attempt.thread is not None and not attempt.thread.done():
-            self._leak(attempt)
+            self._go_on[attempt] = None
+            self._loop.call_later(_CHECK_SECONDS, self._leak, attempt)
             attempt.thread.add_done_callback(lambda thread: self._returned(attempt, thread))
         else:
-            self._leaked.pop(attempt, None)
             self._free(attempt)
 
     def _returned(self, attempt: Attempt, thread: asyncio.Future[Any]) -> None:
         """A thread has ended after its attempt: it is a free place again, and what it returned is evidence."""
-        del self._leaked[attempt]
         self._free(attempt)
         if not thread.cancelled() and thread.exception() is None:
             self._aside(self._runner.late(attempt, thread.result()))
 
     def _free(self, attempt: Attempt) -> None:
         """Its handler has really ended: its slot and its quantities are for others."""
+        self._go_on.pop(attempt, None)
+        self._leaked.discard(attempt)
         self._slots.give(attempt.runs_in)
         self._reserving.release(attempt.delivery, None if attempt.waits else time.monotonic() - attempt.began_at)
 
@@ -115,10 +122,13 @@ class Running:
         attempt.abandoned = attempt.has_ended = True
         attempt.reporting = self._aside(self._runner.report_abandoned(attempt))
         attempt.reporting.add_done_callback(lambda _: self._tasks.pop(attempt, None))
+        self._go_on[attempt] = None
         self._leak(attempt)
 
     def _leak(self, attempt: Attempt) -> None:
-        self._leaked[attempt] = None
+        if attempt not in self._go_on:  # a thread that came by its `ctx.check()` meanwhile
+            return
+        self._leaked.add(attempt)
         log.warning(
             "job %s (%s): attempt %d has ended, and its handler goes on in its %s, which cannot be stopped; "
             "%s of this worker hold their places so, and at %d it is replaced",

@@ -149,7 +149,7 @@ class Worker:
     @property
     def has_leaks(self) -> bool:
         """Are there handlers that cannot be stopped? Then the interpreter would wait for them at its end."""
-        return self._attempts.leaked + len(self._attempts) > 0
+        return self._attempts.go_on + len(self._attempts) > 0
 
     def drain(self) -> None:
         """Stops taking jobs and lets running attempts finish; a second call goes straight to the limit."""
@@ -255,6 +255,8 @@ class Worker:
             log.warning(
                 "drained: %s", counted(left, "attempt is left to its lease", "attempts are left to their leases")
             )
+        else:
+            log.info("drained: nothing is left to its lease, %d given back", self._attempts.released)
         if self._recycling:
             return DrainedWith.TO_BE_REPLACED
         if left:

@@ -178,7 +178,9 @@ async def test_call__over_its_time_limit_is_stopped_and_unknown(at: Place) -> No
         return await ctx.effect("charge", charge, returns=int, **options)
 
     record = await at.ended(at.job(work), "review")
-    assert record["attempts"][0]["failure"]["type"] == "TimeoutError"
+    failure = record["attempts"][0]["failure"]
+    assert failure["type"] == "TimeoutError"
+    assert failure["message"] == "the call of effect 'charge' had not ended after its time limit of 50ms"
 
 
 async def test_drain_limit__in_the_middle_of_a_call_goes_to_review(at: Place) -> None:

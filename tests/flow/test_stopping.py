@@ -268,6 +268,38 @@ async def test_threads__that_cannot_be_stopped_are_counted_and_their_worker_is_r
     assert "its thread cannot be stopped and goes on" in record["attempts"][0]["failure"]["message"]
 
 
+async def test_threads__that_look_at_their_time_limit_are_not_counted(
+    database: Database, namespace: str, broker_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = App(namespace)
+    both, nothing = threading.Barrier(2), threading.Event()
+
+    @app.job("looks", repeatable=True, time_limit=timedelta(milliseconds=300), retry=ONCE)
+    def looks(_: int, ctx: SyncJobContext) -> None:
+        both.wait(10)
+        while True:
+            ctx.check()
+            nothing.wait(0.4)
+
+    @app.job("other", repeatable=True)
+    def other(payload: int) -> int:
+        return payload
+
+    async with flow(app, database, broker_url) as made, coordinating(made):
+        worker = made.worker(threads=4, heartbeat=SHORT)  # it is replaced at two
+        async with made.working(worker):
+            for job in await made.submit_many(looks, [1, 2]):
+                await made.reached(job, "failed")
+
+            async def both_ended() -> bool:
+                return not leaks(worker)
+
+            await eventually(both_ended)
+            await made.reached((await made.submit(other, 3)).id, "succeeded")  # the worker goes on
+    assert "which cannot be stopped" not in caplog.text
+    assert "to be started again" not in caplog.text
+
+
 async def test_thread__that_returns_after_its_attempt_gives_its_place_back_and_its_result_is_kept(
     database: Database, namespace: str, broker_url: str
 ) -> None:
