@@ -90,6 +90,15 @@ class Confirms:
 
 
 def _marshalled(message: Outgoing, channel: Channel) -> bytes:
+    # Mandatory: without it RabbitMQ confirms a message that reached no queue.
+    publish = Basic.Publish(exchange=message.exchange, routing_key=message.routing_key, mandatory=True)
+    return pamqp.frame.marshal(publish, channel.number) + content_frames(
+        message, channel.number, step=channel.max_content_size
+    )
+
+
+def content_frames(message: Outgoing, channel: int, *, step: int = 4096) -> bytes:
+    """Return the frames of a message after the first, with at most `step` bytes of its body in each."""
     properties = Basic.Properties(
         content_type="application/json",
         headers={"traceparent": message.traceparent} if message.traceparent else None,
@@ -97,14 +106,9 @@ def _marshalled(message: Outgoing, channel: Channel) -> bytes:
         message_id=str(message.message_id),
         message_type=message.type,
     )
-    # Mandatory: without it RabbitMQ confirms a message that reached no queue.
-    frames: list[pamqp.frame.FrameTypes] = [
-        Basic.Publish(exchange=message.exchange, routing_key=message.routing_key, mandatory=True),
-        ContentHeader(properties=properties, body_size=len(message.body)),
-    ]
-    step = channel.max_content_size
+    frames: list[pamqp.frame.FrameTypes] = [ContentHeader(properties=properties, body_size=len(message.body))]
     frames += [ContentBody(message.body[start : start + step]) for start in range(0, len(message.body), step)]
-    return b"".join([pamqp.frame.marshal(frame, channel.number) for frame in frames])
+    return b"".join([pamqp.frame.marshal(frame, channel) for frame in frames])
 
 
 def _outcome(answer: asyncio.Future[object]) -> PublishOutcome:

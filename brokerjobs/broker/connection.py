@@ -32,12 +32,15 @@ from aiormq.exceptions import (
 from yarl import URL
 
 from brokerjobs.broker import frame_decoder, library_logs, queue_names
+from brokerjobs.broker.intake import Intake
 from brokerjobs.broker.isolation import Undecodable
 from brokerjobs.broker.own_context import apart
 from brokerjobs.errors import BrokerjobsError, BrokerUnavailable, ConfigurationError, PermissionDenied
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    from brokerjobs.broker.intake import Messages
 
 T = TypeVar("T")
 
@@ -62,8 +65,9 @@ class _Ends(Protocol):
 class Link:
     """One open connection; its methods raise `BrokerUnavailable` for whatever is not about a channel's own queue."""
 
-    def __init__(self, connection: aiormq.Connection, writer: asyncio.StreamWriter, where: str) -> None:
+    def __init__(self, connection: aiormq.Connection, intake: Intake, writer: asyncio.StreamWriter, where: str) -> None:
         self._connection = connection
+        self._intake = intake
         self._writer = writer
         self._where = where
         self._numbers = itertools.count(1)
@@ -89,6 +93,11 @@ class Link:
             raise BrokerUnavailable(f"{self._where}: the connection has no channel numbers left, it is made anew")
         opening = self._connection.channel(number, publisher_confirms=confirms)
         return cast("aiormq.Channel", await self.answer(opening))
+
+    def take(self, channel: aiormq.Channel, messages: Messages) -> None:
+        """Give what comes by a channel to `messages`, and not to its consumers, until it ends."""
+        self._intake.begin(channel.number, messages)
+        cast("_Ends", channel).closing.add_done_callback(lambda _: self._intake.end(channel.number, messages))
 
     async def give_back(self, channel: aiormq.Channel) -> None:
         """Close a channel in order; errors as of `answer`."""
@@ -183,6 +192,14 @@ class _Transport(TransportFactory):
     def __init__(self, heartbeat: timedelta) -> None:
         self._heartbeat_seconds = max(1, int(heartbeat.total_seconds()))
         self._writer: asyncio.StreamWriter | None = None
+        self._intake: Intake | None = None
+
+    @property
+    def intake(self) -> Intake:
+        """What takes messages from the open socket; raises `ConnectionError` before."""
+        if self._intake is None:
+            raise ConnectionError("no socket was opened")
+        return self._intake
 
     @property
     def writer(self) -> asyncio.StreamWriter:
@@ -200,7 +217,7 @@ class _Transport(TransportFactory):
         """Open the socket."""
         factory = TLSTransportFactory() if url.scheme == "amqps" else TCPTransportFactory()
         reader, writer = await factory.create(url, **kwargs)
-        self._writer = writer
+        self._writer, self._intake = writer, Intake(reader)
         connected = cast("socket.socket", writer.get_extra_info("socket"))
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in (
@@ -212,7 +229,7 @@ class _Transport(TransportFactory):
             # Linux has them all, other systems some.
             if hasattr(socket, name):
                 connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-        return reader, writer
+        return cast("asyncio.StreamReader", self._intake), writer
 
 
 @asynccontextmanager
@@ -243,7 +260,7 @@ async def open_link(url: str, purpose: str, *, heartbeat: timedelta = HEARTBEAT)
     )
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
-            return Link(await apart(connecting), transport.writer, where)
+            return Link(await apart(connecting), transport.intake, transport.writer, where)
     except BaseException as error:
         # Also if this call is cancelled in the moment in which the connection is ready.
         transport.abort()

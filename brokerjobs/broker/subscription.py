@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,6 +14,8 @@ from aiormq.exceptions import ChannelClosed
 from pamqp.commands import Basic
 
 from brokerjobs.broker import codec
+from brokerjobs.broker.doorbells import Doorbells, consumer_tag
+from brokerjobs.broker.intake import Messages
 from brokerjobs.broker.outstanding import Outstanding
 from brokerjobs.broker.protocol import Delivery, Probe, Unreadable
 
@@ -62,6 +65,7 @@ class Subscription:
         self._channel = channel
         self._receivers = receivers
         self._outstanding = Outstanding()
+        self._numbers = itertools.count(1)
         self._consumer_tag: str | None = None
         self._prefetch = 0
         self._leaving = False
@@ -70,6 +74,7 @@ class Subscription:
         self._changing = asyncio.Lock()
         self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._broken.add_done_callback(look_at)
+        link.take(channel, Messages(channel, Doorbells(source, channel.number), self._take, self._receive))
         link.when_ended(channel, self._break)
         channel.on_consumer_cancel_callbacks.add(self._cancelled_by_broker)
 
@@ -149,7 +154,8 @@ class Subscription:
         return self._send(*([Basic.Reject(tag, requeue=False)] if is_outstanding else []))
 
     async def _consume(self) -> str | None:
-        answer = await self._link.answer(self._channel.basic_consume(self.source.route, self._receive))
+        tag = consumer_tag(next(self._numbers))
+        answer = await self._link.answer(self._channel.basic_consume(self.source.route, _untaken, consumer_tag=tag))
         return answer.consumer_tag
 
     def _patience_seconds(self) -> float:
@@ -173,13 +179,20 @@ class Subscription:
         marshalled = b"".join(pamqp.frame.marshal(frame, self._channel.number) for frame in frames)
         return self._link.send(self._channel, marshalled)
 
-    async def _receive(self, message: DeliveredMessage) -> None:
-        self._heard = time.monotonic()
+    def _receive(self, message: DeliveredMessage) -> None:
         try:
             read = codec.read(message, self.source, received=time.monotonic(), received_at=datetime.now(UTC))
+        except Exception as error:  # noqa: BLE001  # it would end the connection, and be told as its end
+            self._break(error)
+        else:
+            self._take(read)
+
+    def _take(self, read: Delivery | Probe | Unreadable) -> None:
+        self._heard = time.monotonic()
+        try:
             self._outstanding.add(read.tag)
             self._receivers.take(read)
-        except Exception as error:  # noqa: BLE001  # aiormq would only log it, and the delivery never be settled
+        except Exception as error:  # noqa: BLE001  # as above: the receiver's own error is told
             self._break(error)
 
     def _cancelled_by_broker(self, _: Basic.Cancel) -> None:
@@ -192,6 +205,11 @@ class Subscription:
     def _break(self, error: Exception) -> None:
         if not self._broken.done():
             self._broken.set_exception(error)
+
+
+async def _untaken(_: DeliveredMessage) -> None:
+    """What aiormq is given to call; all messages are taken before it sees them."""
+    raise AssertionError
 
 
 def look_at(broken: asyncio.Future[None]) -> None:
