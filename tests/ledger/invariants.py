@@ -82,6 +82,10 @@ RULES: Final[dict[str, str]] = {
     "the row knows whether an effect is unknown": """
         select s.job_id from s where s.state not in ('succeeded', 'cancelled') and s.unknown_effect <>
           exists (select from brokerjobs.effect x where x.job_id = s.job_id and brokerjobs.is_unknown(x))""",
+    "a success hides no unknown effect": """
+        select s.job_id from s join brokerjobs.effect x using (job_id)
+        where s.state = 'succeeded' and brokerjobs.is_unknown(x)
+          and coalesce(x.contradicted_at < s.finished_at, true)""",
     "an effect is tried again only once it is known not to have happened": """
         select s.job_id from s join brokerjobs.effect x using (job_id)
           join brokerjobs.effect y on (y.job_id, y.name, y.try) = (x.job_id, x.name, x.try + 1)
@@ -129,7 +133,9 @@ with s as materialized (select * from brokerjobs.job_state where %(jobs)s::uuid[
   e as materialized (select * from brokerjobs.event where job_id in (select job_id from s) and state is not null),
   unknown as materialized (select a.* from a join brokerjobs.job j on j.id = a.job_id
     where a.closed_at is not null and a.verdict is distinct from 'accepted' and not coalesce(a.late, false)
-      and (a.failure ->> 'class' = 'unsafe' or not j.repeatable and a.started_at is not null
+      and (a.failure ->> 'class' = 'unsafe' and (a.failure ->> 'type' is distinct from 'EffectUnknown' or exists (
+          select from brokerjobs.effect x where x.job_id = a.job_id and brokerjobs.is_unknown(x)))
+        or not j.repeatable and a.started_at is not null
         and not coalesce((a.failure ->> 'classified')::boolean, false))
       and not exists (select from brokerjobs.review r where r.attempt_id = a.id and r.decision is not null))
 """ + " union all ".join(

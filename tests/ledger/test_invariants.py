@@ -94,6 +94,11 @@ BREAKS: dict[str, tuple[str, LiteralString]] = {
         """insert into brokerjobs.effect (job_id, name, try, key, repeatable, made_at)
           values (%(job)s, 'x', 1, '', false, brokerjobs.clock())""",
     ),
+    "a success hides no unknown effect": (
+        "done",
+        """insert into brokerjobs.effect (job_id, name, try, key, repeatable, made_at)
+          values (%(job)s, 'x', 1, '', false, brokerjobs.clock())""",
+    ),
     "an effect is tried again only once it is known not to have happened": (
         "running",
         """insert into brokerjobs.effect (job_id, name, try, key, repeatable, made_at)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.ledger.interleavings.promises import broken_invariants, broken_promises
-from tests.ledger.interleavings.sessions import BUSY, Hand, Session, Status
+from tests.ledger.interleavings.sessions import AT_DOOR, BUSY, Hand, Session, Status
 from tests.ledger.interleavings.story import Line, Story
 
 if TYPE_CHECKING:
@@ -87,7 +87,10 @@ class _Play:
                 self.story.lines.append(Line(session.name, word))
                 if word != BUSY:
                     happened = True
-                    self.done[who] += (f"{word} at {self.scene.age}",)
+                    seen = (
+                        self.scene.looks() if word == AT_DOOR else ""
+                    )  # by one that took no lock, others may write now
+                    self.done[who] += (f"{word} at {self.scene.age} {seen}",)
             session.said.clear()
             if session.failure is not None:
                 self.story.broken.append(f"no call fails: {_said(session.failure)}")

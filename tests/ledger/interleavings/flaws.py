@@ -35,7 +35,7 @@ class Flaw:
     triple: str
     promise: str  # how the sentence of the broken promise begins
     edits: tuple[tuple[str, str, str], ...]  # function, what its file says, what it says with the flaw
-    without_triggers: tuple[str, ...] = ()  # triggers of `attempt` that would refuse it before a promise is broken
+    without_triggers: tuple[str, ...] = ()  # triggers that would refuse it before a promise is broken
     instead: Part | None = None  # of the triple's first session, where its program is at fault
     may_wait: bool = False  # batches wait because of it, and worse comes of that
 
@@ -357,10 +357,13 @@ def planted(stage: Stage, flaw: Flaw) -> Generator[None]:
             f"{function}.sql does not say {right!r} once: plant {flaw.name!r} anew"
         )
         wrong[function] = wrong[function].replace(right, left_out)
-    stage.replace(*wrong.values(), *(f"alter table attempt disable trigger {name}" for name in flaw.without_triggers))
+    stage.replace(*wrong.values(), *(_trigger(name, "disable") for name in flaw.without_triggers))
     try:
         yield
     finally:
-        stage.replace(
-            *functions.values(), *(f"alter table attempt enable trigger {name}" for name in flaw.without_triggers)
-        )
+        stage.replace(*functions.values(), *(_trigger(name, "enable") for name in flaw.without_triggers))
+
+
+def _trigger(name: str, how: str) -> str:
+    table, _, _ = name.partition("_")
+    return f"alter table {table} {how} trigger {name}"

@@ -6,10 +6,12 @@ again; and from here the job comes to its end without further trouble, by doorbe
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from uuid_utils.compat import uuid7
 
+from tests.ledger.interleavings.effect_promises import broken_effects, is_kept
 from tests.ledger.interleavings.programs import reconciled
 from tests.ledger.invariants import violations
 from tests.ledger.ledger_caller import holding_of
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from uuid import UUID
 
+    from brokerjobs.ledger import calls
     from tests.ledger.interleavings.scenes import Scene, Told
     from tests.ledger.ledger_rows import AttemptRow
 
@@ -64,6 +67,7 @@ def _noted(scene: Scene) -> Iterator[str]:
         if key is not None:
             yield f"one key names one job: {key} has several"
     yield from _payments(scene)
+    yield from broken_effects(scene)
 
 
 def _payments(scene: Scene) -> Iterator[str]:
@@ -94,6 +98,7 @@ _TRUE_WHEN: Final[dict[tuple[str, str], Callable[[Scene, Told], bool]]] = {
     ("cancel", "requested"): lambda s, _: s.ledger.rows.state(s.job).cancel is not None,
     ("cancel", "cancelled"): lambda s, _: s.ledger.rows.state(s.job).state == "cancelled",
     ("expire", "gave up"): lambda s, _: _attempt(s).closed_as == "timed_out",
+    ("outcome", "recorded"): lambda s, told: is_kept(s, told.answer.attempt_id),
 }
 
 
@@ -126,13 +131,18 @@ def _answers_again(scene: Scene) -> Iterator[str]:
             expected = ("granted", told.answer.fencing_number) if held else ("lost", None)
             if (answer.verdict, answer.fencing_number) != expected:
                 yield f"{_AGAIN}: {told.who} had claimed, expects {expected} and is answered {answer.verdict}"
-        elif told.word == "already_reported":
+        elif told.word == "already_reported" or told.call == "outcome":
             if answer.verdict != told.word:
                 yield f"{_AGAIN}: {told.who} reported and was answered {told.word}, then {answer.verdict}"
-        elif answer != told.answer:
+        elif _verdict(answer) != _verdict(told.answer):
             yield f"{_AGAIN}: {told.who} reported and was answered {_said(told.answer)}, then {_said(answer)}"
     if rows.state(scene.job) != before:
         yield f"{_AGAIN}: the job changed by being asked again"
+
+
+def _verdict(answer: calls.Reported) -> calls.Reported:
+    """Without the review that it opened, of which a call that is asked again tells no more."""
+    return replace(answer, opened=None)
 
 
 def _said(answer: Any) -> str:

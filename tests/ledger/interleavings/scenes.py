@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 
 from tests.ledger.interleavings.gates import Gates
+from tests.ledger.interleavings.outside import Outside
 from tests.ledger.ledger_caller import Place
 from tests.ledger.ledger_clock import LedgerClock
 from tests.ledger.ledger_driver import Doors, Ledger
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from brokerjobs.ledger.calls import Holding
+    from brokerjobs.ledger.effects import OpenReview
     from tests.databases import Database
     from tests.ledger.ledger_caller import Caller
 
@@ -50,6 +52,10 @@ create trigger notes_closed after update on brokerjobs.attempt for each row
 create trigger notes_reported after update on brokerjobs.attempt for each row
   when (old.reported_at is not null and (old.reported_as, old.verdict) is distinct from (new.reported_as, new.verdict))
   execute function notes.keep_overwritten('what an attempt reported');
+create trigger notes_known after update on brokerjobs.effect for each row
+  when (old.outcome is not null and (old.outcome, old.result, old.attempt_id, old.known_by)
+    is distinct from (new.outcome, new.result, new.attempt_id, new.known_by))
+  execute function notes.keep_overwritten('what became of an effect');
 create function notes.look() returns trigger language plpgsql as $$
 begin
   perform brokerjobs.clock();
@@ -66,6 +72,7 @@ with k as (delete from brokerjobs.idempotency_key where true),
   l as (delete from brokerjobs.late_report where true), s as (delete from brokerjobs.job_state where true),
   q as (delete from brokerjobs.probe where true), d as (delete from brokerjobs.dead where true),
   t as (delete from brokerjobs.request where true),
+  x as (delete from brokerjobs.effect where true), y as (delete from brokerjobs.effect_intent where true),
   u as (delete from brokerjobs.pause where true), v as (delete from brokerjobs.parked where true),
   n as (delete from notes.ring where true), w as (delete from notes.overwritten where true),
   p as (delete from notes.payment where true)
@@ -76,18 +83,25 @@ select (select array_agg(array[
       s.state, s.waiting, s.number::text, s.charged::text, s.uncharged::text, s.reported::text, s.started::text,
       s.failure_class, s.forgiven::text, (s.attempt_id is null)::text, (s.cancel is null)::text,
       (s.rung_at is null)::text,
-      (s.wait_until <= %(now)s)::text, (s.lease_until <= %(now)s)::text, s.wait_detail ->> 'last'] order by s.job_id)
+      (s.wait_until <= %(now)s)::text, (s.lease_until <= %(now)s)::text, s.wait_detail ->> 'last',
+      s.unknown_effect::text] order by s.job_id)
     from brokerjobs.job_state s),
   (select array_agg(array[a.number::text, a.closed_as, a.reported_as, a.verdict, a.verdict_reason, a.late::text,
       a.answer_state, (a.started_at is null)::text] order by a.job_id, a.number) from brokerjobs.attempt a),
   (select array_agg((o.hold_until <= %(now)s)::text order by o.hold_until) from brokerjobs.outbox o),
   (select array_agg(r.closed_as || coalesce(r.decision, '') order by r.closed_as) from brokerjobs.review r),
-  (select array_agg(l.reported_as order by l.reported_as) from brokerjobs.late_report l),
+  (select array_agg(l.reported_as || l.reason order by l.reported_as, l.reason) from brokerjobs.late_report l),
   (select array_agg(p.kind order by p.kind) from notes.payment p),
   (select array_agg((q.settled_at is null)::text order by q.made_at) from brokerjobs.probe q),
   (select array_agg((k.record_gone_at is null)::text order by k.job_id) from brokerjobs.idempotency_key k),
   (select array_agg((u.resumed_at is null)::text order by u.paused_at) from brokerjobs.pause u),
-  (select count(*)::text from brokerjobs.parked)
+  (select count(*)::text from brokerjobs.parked),
+  (select array_agg(array[e.name, e.try::text, e.repeatable::text, (e.valid_until <= %(now)s)::text, e.outcome,
+      e.known_by, e.late::text, (e.contradicted_at is null)::text, (e.settled_at is null)::text] order by e.name, e.try)
+    from brokerjobs.effect e),
+  (select array_agg(array[i.name, i.try::text, a.number::text] order by i.name, i.try, a.number)
+    from brokerjobs.effect_intent i join brokerjobs.attempt a on a.id = i.attempt_id),
+  (select array_agg(array[r.asked::text, (r.ask_at <= %(now)s)::text] order by r.opened_at) from brokerjobs.review r)
 """
 # Functions that wait for a row wait longer here than a busy machine may need; test_waiters.py has their real time.
 _PATIENT: Final = """
@@ -123,6 +137,8 @@ class Scene:
     deadline: datetime | None = None
     loses_rings: bool = False  # the broker loses them, and probes find out
     pays: bool = False  # the handler of the attempt in hand completes it in a transaction of its own
+    outside: Outside = field(default_factory=Outside)  # what handlers' effects did there
+    reviewing: OpenReview | None = None  # the review that a reconciler has taken up
     broker: list[UUID] = field(default_factory=list[Any])  # jobs whose doorbell is published and not acknowledged
     told: list[Told] = field(default_factory=list[Told])
     broken: list[str] = field(default_factory=list[str])  # promises whose breach a program saw
@@ -157,7 +173,7 @@ class Scene:
     def looks(self) -> str:
         """What has been committed, in one line that is the same for scenes that differ in ids and times alone."""
         (row,) = self.ledger.owner.execute(_LOOKS.encode(), {"now": self.ledger.clock.now}).fetchall()
-        return f"{row} {len(self.broker)}"
+        return f"{row} {len(self.broker)} {self.outside.looks(self.ledger.clock.now)}"
 
     def job_is_there(self) -> bool:
         """Whether the ledger still has its record: retention may remove it."""

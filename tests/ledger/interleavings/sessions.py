@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # What a program says when it could do nothing: another session holds what it needs, and it asks again once that ended.
 BUSY: Final = "busy, asks again later"
+AT_DOOR: Final = "stops before it decides"
 # A step takes milliseconds; a machine that is busy with other things may take its time.
 _PATIENCE_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 0.0005
@@ -124,7 +125,7 @@ class Session:
                     continue
                 at_door = gates.keeper_pid in holders
                 if at_door or self.status is not Status.BLOCKED:
-                    self.said.append("stops before it decides" if at_door else "waits")
+                    self.said.append(AT_DOOR if at_door else "waits")
                 self.waited_for |= holders - {gates.keeper_pid}
                 self.status = Status.GATED if at_door else Status.BLOCKED
             except psycopg.Error as error:

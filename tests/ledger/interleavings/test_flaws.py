@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.ledger.interleavings.flaws import FLAWS, Flaw, planted, with_flaw
+from tests.ledger.interleavings import effect_flaws, flaws
+from tests.ledger.interleavings.flaws import Flaw, planted, with_flaw
 from tests.ledger.interleavings.shortest import first_broken
 from tests.ledger.interleavings.triples import TRIPLES
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from tests.ledger.interleavings.scenes import Stage
 
 pytestmark = pytest.mark.timeout(300)  # bounded by the number of orders; the machine may be busy
+
+FLAWS = (*flaws.FLAWS, *effect_flaws.FLAWS)
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.ledger.interleavings import batches, grounds, pausing
+from tests.ledger.interleavings import batches, effect_triples, grounds, pausing
 from tests.ledger.interleavings.explorer import Part, Triple
 from tests.ledger.interleavings.programs import (
     ASKED,
@@ -268,5 +268,6 @@ TRIPLES: Final = {
         ),
         *batches.TRIPLES,
         *pausing.TRIPLES,
+        *effect_triples.TRIPLES,
     )
 }

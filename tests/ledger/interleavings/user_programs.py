@@ -12,6 +12,7 @@ from tests.ledger.ledger_caller import RESULT
 if TYPE_CHECKING:
     from tests.ledger.interleavings.scenes import Scene
     from tests.ledger.interleavings.sessions import Hand, Program, Steps
+    from tests.ledger.ledger_rows import EventRow
 
 LEASE: Final = 30.0  # seconds, of every type of the grounds
 _PAY: Final = "insert into notes.payment values (%s, %s, %s)"
@@ -140,7 +141,7 @@ def replays() -> Program:
     return program
 
 
-def decides(decision: str) -> Program:
+def decides(decision: str, *, in_one_step: bool = False) -> Program:
     """A person reads a review, and then decides on what they have read."""
 
     def program(hand: Hand) -> Steps:
@@ -150,7 +151,7 @@ def decides(decision: str) -> Program:
         resolve = Call(
             "resolve", lambda c, s: c.resolve(s.job, decision, version=read, request=request)["verdict"], stops=(1,)
         )
-        word = yield from asking(hand, resolve)
+        word = yield from asking(hand, resolve, in_one_step=in_one_step)
         if scene.told[-1].word == "decided" and _last_before_decision(scene) != read:
             scene.broken.append("a decision is made on the record that was read")
         return word
@@ -170,6 +171,11 @@ def adopts() -> Program:
 
 def _last_before_decision(scene: Scene) -> int:
     """The last event that a decision could have seen."""
-    seen = [one.seq for one in scene.ledger.rows.events(scene.job) if one.kind != "duplicate_delivery"]
-    (decided,) = [one.seq for one in scene.ledger.rows.events(scene.job, "review_decided")]
-    return max(seq for seq in seen if seq < decided)
+    events = [one for one in scene.ledger.rows.events(scene.job) if one.kind != "duplicate_delivery"]
+    (decided,) = [one.seq for one in events if one.kind == "review_decided"]
+    return max(one.seq for one in events if one.seq < decided and not _is_of_decision(one))
+
+
+def _is_of_decision(event: EventRow) -> bool:
+    """What a decision says of effects is written before it."""
+    return event.kind.startswith("effect_") and (event.detail or {}).get("by") == "review"
