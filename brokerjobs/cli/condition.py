@@ -148,6 +148,20 @@ def _waiting(overview: Data) -> Iterator[Line]:
     )
 
 
+def _unplaceable(overview: Data) -> Iterator[Line]:
+    stuck: Sequence[Data] = overview["unplaceable"]
+    if stuck:
+        worst = stuck[0]
+        others = f" (and {counted(len(stuck) - 1, 'other type', 'other types')})" if len(stuck) > 1 else ""
+        yield Line(
+            "placement",
+            Level.FAIL,
+            f"{_jobs(worst['jobs'], 'waits', 'wait')} for a worker that can run {worst['type']}, "
+            f"which none can for {_age(worst['seconds'])}: {worst['text']}{others}",
+            f"brokerjobs jobs explain {worst['example']}",
+        )
+
+
 def _why(route: Data) -> tuple[Level, str, str]:
     """Why jobs of a route wait so long, and what to do."""
     trouble = route["trouble"]
@@ -257,6 +271,23 @@ def _paused(overview: Data) -> Iterator[Line]:
     )
 
 
+def _paused_queues(overview: Data) -> Iterator[Line]:
+    paused: Sequence[Data] = overview["paused_queues"]
+    if not paused:
+        return
+    first = paused[0]
+    name = f"{first['namespace']}/{first['queue']}"
+    until = f" until {first['until']}" if "until" in first else ""
+    others = f" (and {counted(len(paused) - 1, 'other queue', 'other queues')})" if len(paused) > 1 else ""
+    yield Line(
+        "queues",
+        Level.OK,
+        f"queue {name} is paused for {_age(first['seconds'])}{until} by {first['by']}: {first['reason'][:80]}; "
+        f"{_many(first['parked'])} parked{others}",
+        f"brokerjobs queues resume {name}" if len(paused) == 1 else "brokerjobs queues list",
+    )
+
+
 def _draining(overview: Data) -> Iterator[Line]:
     workers = overview["workers"]
     if workers["draining"]:
@@ -275,6 +306,7 @@ _JUDGES: Final = (
     _outbox,
     _deadlines,
     _leases,
+    _unplaceable,
     _waiting,
     _reviews,
     _dead,
@@ -282,6 +314,7 @@ _JUDGES: Final = (
     _workers,
     _quarantine,
     _paused,
+    _paused_queues,
     _draining,
 )
 

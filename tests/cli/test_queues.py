@@ -161,3 +161,29 @@ def test_explain__of_a_job_that_has_ended_says_only_that(operator: Command, ledg
     assert operator("jobs", "explain", str(job)).ok().out == (
         f"job {job} of {ledger.place.namespace}/work is succeeded\n"
     )
+
+
+def test_status__tells_of_jobs_that_nobody_can_run_and_of_paused_queues(operator: Command, ledger: Ledger) -> None:
+    place = ledger.place.namespace
+    ledger.declare("gpu", queue="big", needs=(Equal("gpu", "a100"),))
+    beat(ledger, "plain", os="linux")
+    explain_all(ledger)
+    status = ("status", "--namespace", place, "-o", "json")
+    assert "placement" not in [one["about"] for one in operator(*status).json()["lines"]]
+    jobs = [ledger.submit("gpu", rung=True) for _ in range(2)]
+    ledger.clock.advance(600)
+    beat(ledger, "plain", os="linux")
+    explain_all(ledger)
+
+    operator("queues", "pause", f"{place}/default", "--reason", "the disk is full", "--by", "ann").ok()
+    lines = {one["about"]: one for one in operator(*status).json()["lines"]}
+
+    said = lines["placement"]
+    assert said["level"] == "fail"
+    assert said["message"] == (
+        f"2 jobs wait for a worker that can run {place}/gpu, which none can for 10m: 0 of 1 worker: 1 lacks gpu"
+    )
+    assert said["next"] == f"brokerjobs jobs explain {jobs[0]}"
+    assert "waiting" not in lines  # told once
+    assert lines["queues"]["message"].startswith(f"queue {place}/default is paused for 1s by ann: the disk is full")
+    assert lines["queues"]["next"] == f"brokerjobs queues resume {place}/default"

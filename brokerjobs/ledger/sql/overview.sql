@@ -16,6 +16,7 @@ declare
   v_late jsonb;
   v_quarantined jsonb;
   v_workers jsonb;
+  v_unplaceable jsonb := '[]';
 begin
   select jsonb_build_object('jobs', count(*),
       'expired', count(*) filter (where x.lease_until < t - interval '2 seconds'),
@@ -69,7 +70,8 @@ begin
 
   -- By route: those whose doorbell was published, or who were submitted, longer ago than the bound.
   with late as materialized (
-    select j.route, j.namespace, x.job_id, x.rung_at, coalesce(x.rung_at, j.submitted_at) as since, pause_of(j.namespace, j.type) is not null as paused
+    select j.route, j.namespace, x.job_id, x.rung_at, coalesce(x.rung_at, j.submitted_at) as since, coalesce(pause_of(j.namespace, j.type), (select queue_pause_of(j.namespace, r.queue) from route r where r.name = j.route)) is not null
+        or exists (select from route_type u where (u.route, u.type) = (j.route, j.type) and u.unplaceable_since is not null) as told
       from (select s.job_id, s.rung_at from job_state s where s.state = 'queued' and s.waiting = 'delivery' order by s.job_id limit v_look) x
       join job j on j.id = x.job_id
       where coalesce(x.rung_at, j.submitted_at) < t - p_waits_too_long and (p_namespace is null or j.namespace = p_namespace)
@@ -83,7 +85,18 @@ begin
         'consuming', (select count(*) from living w where w.consuming ? l.route),
         'declared', (select r.declared_at is not null from route r where r.name = l.route),
         'trouble', (select r.trouble from route r where r.name = l.route)) as item
-      from late l where not l.paused group by l.route order by count(*) desc limit 20) g;
+      from late l where not l.told group by l.route order by count(*) desc limit 20) g;
+
+  -- By route and type: those that no living worker can run, while there are any.
+  if exists (select from route_type u where u.unplaceable_since is not null) then
+    select coalesce(jsonb_agg(g.item order by g.jobs desc), '[]') into v_unplaceable from (
+      select count(*) as jobs, jsonb_build_object('type', u.namespace || '/' || u.type, 'route', u.route, 'jobs', count(*),
+          'seconds', date_part('epoch', t - u.unplaceable_since), 'text', u.report ->> 'text', 'example', (array_agg(j.id order by j.id))[1]) as item
+        from (select s.job_id from job_state s where s.state = 'queued' and s.waiting = 'delivery' order by s.job_id limit v_look) x
+        join job j on j.id = x.job_id join route_type u on (u.route, u.type) = (j.route, j.type) and u.unplaceable_since is not null
+        where p_namespace is null or j.namespace = p_namespace
+        group by u.namespace, u.type, u.route, u.unplaceable_since, u.report order by count(*) desc limit 20) g;
+  end if;
 
   select jsonb_build_object('messages', coalesce(sum(x.messages), 0), 'reason', (array_agg(x.reason order by x.messages desc))[1],
       'last_seconds', date_part('epoch', t - max(x.last)))
@@ -108,7 +121,7 @@ begin
       and (p_namespace is null or w.namespace is null or w.namespace = p_namespace);
 
   return jsonb_build_object('clock', rfc3339(t), 'running', v_running, 'queued', v_queued, 'past_deadline', v_deadline,
-    'reviews', v_reviews, 'dead', v_dead, 'waiting', v_late, 'quarantined', v_quarantined, 'workers', v_workers,
+    'reviews', v_reviews, 'dead', v_dead, 'waiting', v_late, 'unplaceable', v_unplaceable, 'quarantined', v_quarantined, 'workers', v_workers,
     'services', (select coalesce(jsonb_agg(jsonb_build_object('name', x.name, 'holder', x.holder_name,
         'seconds_left', date_part('epoch', x.until - t)) order by x.name), '[]') from service x),
     'storms', (select coalesce(jsonb_agg(jsonb_build_object('route', b.route, 'first_attempts', b.first_attempts, 'retries', b.retries,
@@ -120,6 +133,11 @@ begin
           join job_state s on s.job_id = k.job_id and s.state = 'queued' and s.waiting = 'pause'
           where k.namespace = p.namespace and k.type = p.type limit 10000) x))
         order by p.paused_at), '[]') from pause p where p.resumed_at is null and (p_namespace is null or p.namespace = p_namespace)),
+    'paused_queues', (select coalesce(jsonb_agg(queue_pause_of(p.namespace, p.queue) || jsonb_build_object('namespace', p.namespace,
+        'seconds', date_part('epoch', t - p.paused_at),
+        'parked', (select count(*) from (select from parked_queue k where k.namespace = p.namespace and k.queue = p.queue limit 10000) x))
+        order by p.paused_at), '[]') from queue_pause p
+      where p.resumed_at is null and coalesce(p.until > t, true) and (p_namespace is null or p.namespace = p_namespace)),
     'outbox', (select jsonb_build_object('messages', count(*), 'oldest_seconds', date_part('epoch', t - min(x.made_at)))
       from (select o.job_id, o.made_at from outbox o where o.hold_until <= t order by o.xid limit v_look) x
       where p_namespace is null or (select j.namespace from job j where j.id = x.job_id) = p_namespace));
