@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +18,7 @@ class Slots:
     """
 
     def __init__(self, places: Mapping[RunsIn, int]) -> None:
+        self.places: Final = {kind.value: count for kind, count in places.items()}
         self._free = dict(places)
         self._change = asyncio.Event()
         self._change.set()

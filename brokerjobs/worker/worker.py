@@ -8,11 +8,10 @@ import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from brokerjobs.alive import AliveFile
 from brokerjobs.broker.brokers import broker_at
-from brokerjobs.broker.codec import READS
 from brokerjobs.errors import ConfigurationError, LedgerUnavailable
 from brokerjobs.handlers import RunsIn
 from brokerjobs.ledger import schema, services
@@ -23,7 +22,7 @@ from brokerjobs.rules.leases import check_renewal
 from brokerjobs.rules.line import Line
 from brokerjobs.rules.stock import Stock
 from brokerjobs.rules.texts import counted
-from brokerjobs.worker.claims import READS_RESOURCES, Answers, Claims
+from brokerjobs.worker.claims import Answers, Claims
 from brokerjobs.worker.completions import Completions
 from brokerjobs.worker.hand_back import HandBack
 from brokerjobs.worker.inbox import Inbox
@@ -34,11 +33,12 @@ from brokerjobs.worker.quarantine import Quarantine
 from brokerjobs.worker.reconcilers import Reconcilers
 from brokerjobs.worker.reserving import Reserving
 from brokerjobs.worker.route_check import check_routes
-from brokerjobs.worker.routes import READS_PAUSES, Routes
+from brokerjobs.worker.routes import Routes
 from brokerjobs.worker.runner import Places, Runner
 from brokerjobs.worker.running import Running
 from brokerjobs.worker.settlement import Settlement
 from brokerjobs.worker.slots import Slots
+from brokerjobs.worker.vital_signs import VitalSigns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from brokerjobs.worker.options import Duty, Services, WorkerOptions
 
 log = logging.getLogger("brokerjobs.worker")
-
-_BLOCKED_SECONDS: Final = 2.0  # the lease keeper asks the event loop for a sign of life every second
 
 
 class DrainedWith(enum.IntEnum):
@@ -137,7 +135,10 @@ class Worker:
             asyncio.get_running_loop(),
             renewal=options.renewal,
             heartbeat=options.heartbeat,
-            calls=Calls(self._beat, self._attempts.stopping.cancel),
+            calls=Calls(self._beat, self._attempts.stopping.cancel, lambda: self._routes.stand_still),
+        )
+        self._vital_signs = VitalSigns(
+            duty, options, self._consumer, self._inbox, self._slots, self._attempts, self._clock
         )
         self._alive = AliveFile(options.alive_file)
 
@@ -270,21 +271,6 @@ class Worker:
             self._alive.show()
 
     def _send_beat(self, connection: LedgerConnection, state: str, loop_silent_seconds: float) -> None:
-        detail = {
-            "running": len(self._attempts),
-            "leaked_threads": self._attempts.leaked,
-            "unclaimed": self.unclaimed,
-            "oldest_unclaimed_seconds": self._oldest_unclaimed(loop_silent_seconds),
-            "loop_silent_seconds": round(loop_silent_seconds, 3),
-            "clock_skew_seconds": self._clock.skew_seconds,
-            "heartbeat_seconds": self._options.heartbeat.total_seconds(),
-            # A job that one of these models has refused is not offered to it again.
-            "models": {name: job_type.fingerprint for name, job_type in self._duty.types.items()},
-            "reads": (*READS, *READS_PAUSES, *READS_RESOURCES),
-            "consuming": sorted(self._consumer.consuming),
-            "missing": sorted(self._consumer.missing),
-            "capabilities": self._options.capabilities.as_data(),
-        }
         beat = services.Heartbeat(
             self._duty.process,
             "worker",
@@ -293,7 +279,7 @@ class Worker:
             self._routes.names,
             state,
             datetime.now(UTC),
-            detail,
+            self._vital_signs.as_data(loop_silent_seconds),
         )
         asked = time.monotonic()
         (said,) = connection.fetch(services.worker_beat(beat))
@@ -301,12 +287,6 @@ class Worker:
         self._keeper.loop.call_soon_threadsafe(self._routes.hear, said.routes, said.paused, said.paused_queues)
         if self._services is not None:
             asyncio.run_coroutine_threadsafe(_told(self._services, said.who_leads()), self._keeper.loop)
-
-    def _oldest_unclaimed(self, loop_silent_seconds: float) -> float | None:
-        """The age of the oldest unclaimed delivery; a blocked event loop may have left one unread for as long."""
-        unread = loop_silent_seconds if loop_silent_seconds > _BLOCKED_SECONDS else None
-        ages = [age for age in (self._inbox.oldest_unclaimed(), unread) if age is not None]
-        return round(max(ages), 3) if ages else None
 
     async def _close(self) -> None:
         await self._attempts.close()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tests.coordinator.stage import Stage
 
 ME = process()
+WAITS = ("delivery", "schedule", "retry", "placement", "resource", "running", "review", "pause", "queue")
 DAY = replace(PERIODS, retire_routes_after=timedelta(hours=24))
 
 
@@ -71,7 +72,7 @@ async def test_retirement__deletes_the_queue_of_a_route_without_jobs_for_a_day(s
     assert await retirement(staged).run_once() == delay_of(DAY)
 
 
-@pytest.mark.parametrize("waits", ["delivery", "schedule", "retry", "placement", "running", "review", "pause"])
+@pytest.mark.parametrize("waits", WAITS)
 async def test_retirement__spares_a_route_with_an_unfinished_job_however_it_waits(staged: Stage, waits: str) -> None:
     await routes(staged).run_once()
     (job,) = await staged.submit(not_before=datetime.now(UTC) + timedelta(days=9) if waits == "schedule" else None)
@@ -84,6 +85,16 @@ async def test_retirement__spares_a_route_with_an_unfinished_job_however_it_wait
             await staged.report(claimed, {"class": "unsafe", "classified": True, "type": "E", "message": "m"})
     elif waits == "placement":
         assert (await staged.claim(job, "another")).verdict == "no_handler"
+    elif waits == "resource":
+        await staged.sql("update brokerjobs.job_state set waiting = 'resource' where job_id = %s", job)
+        await staged.sql("insert into brokerjobs.waiter values (%s, 'card', %s, now())", staged.namespace, job)
+    elif waits == "queue":
+        await staged.sql(
+            "insert into brokerjobs.queue_pause (id, namespace, queue, paused_at, paused_by, login, reason)"
+            " values (gen_random_uuid(), %s, 'default', clock_timestamp(), 'ann', 'ann', 'because')",
+            staged.namespace,
+        )
+        await staged.claim(job)
     elif waits == "pause":
         await staged.sql(
             "insert into brokerjobs.pause (id, namespace, type, paused_at, paused_by, login, reason)"
@@ -91,7 +102,8 @@ async def test_retirement__spares_a_route_with_an_unfinished_job_however_it_wait
             staged.namespace,
         )
         await staged.claim(job)
-    assert waits in ((await staged.status(job)).state, (await staged.status(job)).waiting)
+    standing = await staged.status(job)
+    assert {"queue": "pause"}.get(waits, waits) in (standing.state, standing.waiting)
     await let_a_day_pass(staged)
 
     await retirement(staged).run_once()
