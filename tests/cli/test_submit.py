@@ -56,6 +56,43 @@ def test_submit__keeps_everything_it_is_told(ready: Command, namespace: str) -> 
     assert ahead == timedelta(hours=2)
 
 
+def test_submit__by_a_lane_and_with_needs(ready: Command, namespace: str) -> None:
+    job = ready(
+        *("submit", f"{namespace}/add", '{"cents": 7}', "--priority", "high", "--need", "gpu=a100|h100"),
+        *("--need", "memory>=32GiB", "--need", "exclusive:account:{cents}", "--need", "limit:smtp:10"),
+    ).ok()
+
+    shown = record(ready, job.out.strip())
+    assert (shown["priority"], shown["route"]) == ("high", f"{namespace}.q.sums~high")
+    assert [one["kind"] for one in shown["added_needs"]] == ["at_least", "exclusive", "limit", "one_of"]
+    assert shown["resources"] == [{"name": "account:7", "limit": 1}, {"name": "smtp", "limit": 10}]
+    page = ready("jobs", "show", job.out.strip()).ok().out
+    assert "added: memory>=32GiB, exclusive:account:{cents}, limit:smtp:10, gpu=a100|h100" in " ".join(page.split())
+    assert "resources   account:7, smtp (one of 10 places)\n" in page
+    assert "priority    high\n" in page
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "says"),
+    [
+        (("--need", "gpu"), 2, "--need 'gpu' is no need; write gpu=a100, gpu=a100|h100, memory>=32GiB"),
+        (("--need", "memory>=much"), 7, "needs.at_least('memory', 'much'): 'much' is not a quantity"),
+        (("--need", "exclusive:{b}"), 7, "asks for the payload's field b, which is missing"),
+    ],
+)
+def test_submit__refuses_what_cannot_be_needed(
+    ready: Command, namespace: str, flags: tuple[str, ...], code: int, says: str
+) -> None:
+    ready("submit", f"{namespace}/add", "{}", *flags).fails(code, says)
+
+
+def test_submit__by_no_such_lane(ready: Command, namespace: str) -> None:
+    done = ready("submit", f"{namespace}/add", "{}", "--priority", "urgent")
+
+    assert done.code == 2
+    assert "'urgent' is not one of" in " ".join(done.err.replace("│", " ").split())
+
+
 def test_submit__reads_stdin_and_files(ready: Command, folder: Path, namespace: str) -> None:
     (folder / "payload.json").write_bytes(b'\xef\xbb\xbf{"from": "file \xc3\xa9"}\n')
 

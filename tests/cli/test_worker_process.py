@@ -9,6 +9,7 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from brokerjobs.cli.logs import OneLine
@@ -83,6 +84,35 @@ def test_worker__says_by_its_exit_code_what_it_left_behind(
     assert ended == code, running.log()
     assert "Traceback" not in running.log()
     assert state_of(brokerjobs, job) == left
+
+
+def test_worker__tells_what_it_has(ready: Command, database: Database, shop: str) -> None:
+    told = ("--capability", "gpu=a100", "--capability", "dataset=coco", "--capability", "dataset=a=b")
+    args = ("worker", shop, "--no-coordinator", "--database-url", database.worker_url, "--capability", "memory=1MiB")
+
+    with ready.running(*args, *told, said="is up") as worker:
+        drained(worker)
+
+    with psycopg.connect(database.admin_url) as connection:
+        (has,) = connection.execute(
+            "select detail -> 'capabilities' from brokerjobs.worker order by started_at desc limit 1"
+        ).fetchall()[0]
+    assert {name: has[name] for name in ("gpu", "dataset", "memory", "os")} == {
+        "gpu": ["a100"],
+        "dataset": ["a=b", "coco"],
+        "memory": ["1MiB"],
+        "os": ["linux"],
+    }
+    assert has[""]["memory"] == {"amount": 1 << 20, "unit": "B"}
+
+
+@pytest.mark.parametrize("flag", ["gpu", "=a100", "gpu="])
+def test_worker__told_what_is_no_capability_is_exit_code_2(ready: Command, shop: str, flag: str) -> None:
+    ready("worker", shop, "--capability", flag).fails(2, f"--capability {flag!r} is not of the form NAME=VALUE")
+
+
+def test_worker__told_a_capability_that_cannot_be_is_exit_code_3(ready: Command, shop: str) -> None:
+    ready("worker", shop, "--capability", "GPU=a").fails(3, "worker.capabilities", "name 'GPU' is not 1 to 100")
 
 
 def test_worker__that_handles_nothing_is_exit_code_3(ready: Command, database: Database, folder: Path) -> None:

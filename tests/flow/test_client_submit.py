@@ -20,9 +20,11 @@ from brokerjobs import (
     SubmissionRefused,
     UnknownJobType,
     Waiting,
+    needs,
 )
 from brokerjobs.ledger import inquiries
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions
+from brokerjobs.rules.needs import as_data
 from tests.flow.producing import Charge, Receipt, Shop, shop
 from tests.waiting import eventually
 
@@ -50,6 +52,25 @@ async def test_submit__records_who_what_and_when(made: Shop) -> None:
     assert record.data["payload_checked"]
     assert record.data["traceparent"] is None
     assert record.deadline is None
+
+
+async def test_submit__with_a_priority_and_needs_is_rung_in_its_lane(made: Shop) -> None:
+    added = [needs.limit("smtp", 2), needs.exclusive("account:{account}")]
+    async with made.client() as client:
+        first, second = await asyncio.gather(
+            client.submit(made.charge, Charge(), priority="low", needs=added), client.submit(made.charge, Charge())
+        )
+        (third,) = await client.submit_many(made.charge, [Submission(Charge(), priority="high")])
+        records = [(await one.record()).data for one in (first, second, third)]
+        with pytest.raises(SubmissionRefused, match="asks for the payload's field owner, which is missing") as refused:
+            await client.submit_many(
+                made.charge, [Submission(Charge()), Submission(Charge(), needs=[needs.exclusive("{owner}")])]
+            )
+    assert refused.value.__notes__ == ["submission 2 of 2; none of them was recorded"]
+    assert [one["route"] for one in records] == [f"{made.route}~low", made.route, f"{made.route}~high"]
+    assert [one["priority"] for one in records] == ["low", "normal", "high"]
+    assert records[0]["resources"] == [{"name": "account:a-1", "limit": 1}, {"name": "smtp", "limit": 2}]
+    assert (records[0]["added_needs"], records[1]["added_needs"]) == (as_data(added), [])
 
 
 async def test_submit__is_rung_behind_the_commit(made: Shop) -> None:

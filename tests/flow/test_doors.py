@@ -26,7 +26,9 @@ from brokerjobs import (
     Submission,
     SubmissionRefused,
     WrongIsolation,
+    needs,
 )
+from brokerjobs.rules.needs import as_data
 from tests.flow.borrowing import ASYNC_WAYS, AUTOCOMMIT, SYNC_WAYS, WAYS, Callers
 from tests.flow.producing import Charge, Receipt
 from tests.flow.storefront import Storefront, Street, street
@@ -113,6 +115,24 @@ def test_submit__is_there_when_the_caller_commits(shop: Storefront, callers: Cal
     assert shop.orders() == [1]
     (left,) = shop.rows("select hold_until <= made_at as at_once from brokerjobs.outbox where job_id = %s", handle.id)
     assert left["at_once"], "the relay may publish it as soon as the caller commits"
+
+
+@every_way
+def test_submit__with_a_priority_and_needs(shop: Storefront, callers: Callers, way: str) -> None:
+    added = [needs.exclusive("{account}: 100 % {cents}"), needs.one_of("gpu", ["a100", 'the "big" one, {h}'])]
+    with callers.of(way, shop.database.producer_url) as caller:
+        high = caller.submit(shop.charge, Charge(account="%s"), priority="high", needs=added)
+        plain, low = caller.submit_many(
+            shop.charge, [Submission(Charge()), Submission(Charge(), priority="low", needs=added[:1])]
+        )
+        with pytest.raises(SubmissionRefused, match="asks for the payload's field owner, which is missing"):
+            caller.submit(shop.charge, Charge(), needs=[needs.exclusive("{owner}")])
+        caller.commit()
+        records = [caller.ask(one.record).data for one in (high, plain, low)]
+    assert [one["priority"] for one in records] == ["high", "normal", "low"]
+    assert [one["added_needs"] for one in records] == [as_data(added), [], as_data(added[:1])]
+    held = [[one["name"] for one in each["resources"]] for each in records]
+    assert held == [["%s: 100 % 100"], [], ["a-1: 100 % 100"]]
 
 
 @every_way
