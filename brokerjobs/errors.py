@@ -412,7 +412,7 @@ class InvalidJob(HandlerSignal):
 
 
 class PolicyRejected(HandlerSignal):
-    """This worker may not run the job: find a qualified one, or stop."""
+    """The job may not be run: it fails at once, and no other worker is asked."""
 
 
 class UnknownOutcome(HandlerSignal):
