@@ -90,7 +90,8 @@ class Stack:
         return f"amqp://{user}:{self.password}@{LOOPBACK}:{self.ports['RABBITMQ_PORT']}/"
 
     def _environment(self) -> dict[str, str]:
-        passwords = ("POSTGRES", "RABBITMQ", "OWNER", "COORDINATOR_1", "COORDINATOR_2", "WORKER", "PRODUCER", "READER")
+        processes = ("COORDINATOR_1", "COORDINATOR_2", "WORKER", "PRODUCER")
+        passwords = ("POSTGRES", "RABBITMQ", "OWNER", *processes, "READER", "OPERATOR")
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith("BROKERJOBS_")},
             **{f"{name}_PASSWORD": self.password for name in passwords},

@@ -139,7 +139,7 @@ async def test_users_of_the_broker__declare_nothing(stack: Stack, user: str) -> 
     await connection.close()
 
 
-@pytest.mark.parametrize("login", ["jobs_coordinator_1", "jobs_worker", "orders", "dashboard"])
+@pytest.mark.parametrize("login", ["jobs_coordinator_1", "jobs_worker", "orders", "dashboard", "oncall"])
 def test_logins_of_the_ledger__read_no_table(stack: Stack, login: str) -> None:
     with psycopg.connect(stack.database_url(login)) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
         connection.execute("select from brokerjobs.job")

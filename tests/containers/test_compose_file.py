@@ -83,11 +83,20 @@ def test_our_processes__have_logins_of_their_own_and_least_rights() -> None:
         assert SERVICES[name]["read_only"] is True
 
 
+def test_setup__grants_every_kind_to_a_login_that_is_made() -> None:
+    logins = (images.ROOT / "config/docker/logins-of-postgres.sh").read_text()
+    granted = dict(re.findall(r"--grant=(\w+)=(\w+)", " ".join(SERVICES["setup"]["command"])))
+
+    assert granted.keys() == {"producer", "worker", "coordinator", "reader", "operator"}
+    for login in granted.values():
+        assert f"create role {login} login password" in logins
+
+
 def test_passwords__come_from_variables_with_defaults_and_nowhere_else() -> None:
     found = {name: default for name, _, default in _VARIABLE.findall(TEXT) if name.endswith("_PASSWORD")}
 
     assert set(found.values()) == {"development"}
-    assert len(found) == 8
+    assert len(found) == 9
     assert all(url.startswith("${") for url in re.findall(r"//\w+:([^@]+)@", TEXT))
 
 
