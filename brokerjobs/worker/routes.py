@@ -64,6 +64,11 @@ class Routes:
         self.names: list[str] = []
         """Those that this worker qualifies for, in order; any thread may read it."""
 
+    @property
+    def stand_still(self) -> bool:
+        """Is a route held, so that a resume is waited for? Any thread may ask."""
+        return bool(self._held)
+
     async def begin(self, heard: list[dict[str, Any]]) -> None:
         """Takes the routes as they are at the worker's start."""
         self._learn(heard)

@@ -133,6 +133,33 @@ async def test_pause__of_all_types_of_a_queue_leaves_its_messages_at_the_broker(
     assert "is consumed again" in caplog.text
 
 
+async def test_resume__of_a_queue_that_stood_still_is_heard_long_before_the_next_heartbeat(
+    database: Database, namespace: str, broker_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="brokerjobs.worker")
+    app = App(namespace)
+
+    @app.job("pay", repeatable=True)
+    async def pay(payload: int) -> int:
+        return payload
+
+    async with (
+        flow(app, database, broker_url) as made,
+        coordinating(made),
+        made.working(made.worker(heartbeat=timedelta(minutes=5))),
+    ):
+        await made.reached((await made.submit(pay, 0)).id, "succeeded")
+        await pause(made, "pay")
+        job = await made.submit(pay, 1)
+
+        async def is_held() -> bool:
+            return "is consumed no more, its types are paused: pay" in caplog.text
+
+        await eventually(is_held)
+        await resume(made, "pay")
+        await made.reached(job.id, "succeeded")
+
+
 async def test_pause__of_one_type_of_a_queue_parks_its_jobs_and_lets_the_others_run(
     database: Database, namespace: str, broker_url: str
 ) -> None:
