@@ -76,7 +76,9 @@ def carry_out(plan: Plan, told: Told) -> None:
 def _topology(app: App, settings: Settings) -> topology.Topology:
     return topology.Topology(
         namespaces=frozenset({app.namespace}),
-        routes=frozenset(names.route_name(app.namespace, one.terms.queue) for one in app.types.values()),
+        routes=frozenset(
+            names.route_name(app.namespace, one.terms.queue, one.terms.needs_hash) for one in app.types.values()
+        ),
         queue_type=settings.broker.queue_type,
         delivery_limit=settings.broker.delivery_limit,
     )

@@ -175,6 +175,17 @@ async def test_retirement__a_ring_that_went_with_the_queue_is_rung_again(staged:
     assert await staged.value("select retired_at from brokerjobs.route where name = %s", staged.route()) is None
 
 
+async def test_retirement__a_type_that_is_changed_to_it_brings_the_route_back(staged: Stage) -> None:
+    await routes(staged).run_once()
+    await let_a_day_pass(staged)
+    await retirement(staged).run_once()
+    await staged.register("another")
+
+    await routes(staged).run_once()
+
+    assert await is_there(staged)
+
+
 async def test_retirement__a_broker_that_is_away_costs_nothing(staged: Stage) -> None:
     await routes(staged).run_once()
     await let_a_day_pass(staged)

@@ -1,5 +1,5 @@
--- Makes the routes by which jobs of a type come, one a lane, and notes that they do. The lane `normal` is wanted at once, the
--- others at their first use.
+-- Makes the routes by which jobs of a type come, one a lane, and notes that they do. The lane `normal` is wanted at once, also
+-- if it was retired, the others at their first use.
 create or replace function route_of_type(y job_type, t timestamptz) returns void language plpgsql volatile as $$
 declare
   v_name text;
@@ -14,6 +14,7 @@ begin
       raise exception 'job type % of namespace %: another queue has the route %; give its queue another name', y.name, y.namespace, v_name
         using errcode = 'invalid_parameter_value';
     end if;
+    update route r set wanted = true where r.name = v_name and v_lane = 'normal' and not r.wanted;
     insert into route_type (route, namespace, type, since) values (v_name, y.namespace, y.name, t) on conflict do nothing;
   end loop;
 end $$;

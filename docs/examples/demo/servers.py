@@ -204,5 +204,5 @@ async def _declare_routes(broker_url: str, app: App) -> str:
 
 
 def _topology(app: App) -> Topology:
-    routes = {route_name(app.namespace, one.terms.queue) for one in app.types.values()}
+    routes = {route_name(app.namespace, one.terms.queue, one.terms.needs_hash) for one in app.types.values()}
     return Topology(frozenset({app.namespace}), frozenset(routes))
