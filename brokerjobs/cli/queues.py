@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from brokerjobs.cli import decision, moments, options, output, queue_page
-from brokerjobs.cli.failures import NotFound, Refused, UsageError
-from brokerjobs.rules.texts import counted
+from brokerjobs.cli import decision, moments, options, output, pausing, queue_page
+from brokerjobs.cli.failures import UsageError
 
 if TYPE_CHECKING:
     from brokerjobs.ledger.database import LedgerConnection
@@ -21,7 +20,7 @@ app = typer.Typer(
     help="List queues, pause one, resume it.", add_completion=False, rich_markup_mode=None, invoke_without_command=True
 )
 
-_BATCH: Final = 200  # parked jobs that one statement rings
+QUEUES: Final = pausing.Kind("queue", "queue ", "no job type uses a queue {}", "brokerjobs queues", ("until",))
 _Queue: TypeAlias = Annotated[str, typer.Argument(metavar="QUEUE", help="NAME or NAMESPACE/NAME of the queue.")]
 _ListFormat: TypeAlias = Annotated[
     output.ListFormat | None, typer.Option("-o", "--output", show_default=False, help="[table, or tsv when piped]")
@@ -52,7 +51,7 @@ def list_queues(
     style = output_format or (output.ListFormat.TABLE if output.is_terminal() else output.ListFormat.TSV)
     from brokerjobs.ledger import queues  # noqa: PLC0415  # slow: the driver
 
-    ledger = decision.ledger_of(database_url, "brokerjobs queues")
+    ledger = decision.ledger_of(database_url, QUEUES.command)
     try:
         found = [row.queue for row in ledger.fetch(queues.queues(namespace))]
     finally:
@@ -82,7 +81,7 @@ def show(
     output_format: options.OutputFormat = output.Format.TEXT,
 ) -> None:
     """Show a queue's routes, one a lane and a set of needs, with their jobs and workers, and its last pauses."""
-    ledger = decision.ledger_of(database_url, "brokerjobs queues")
+    ledger = decision.ledger_of(database_url, QUEUES.command)
     try:
         found = _found(ledger, queue, namespace)
     finally:
@@ -114,32 +113,23 @@ def pause(
 
     asked = decision.request_of(request, by, reason)
     end = moments.moment_of(until, "--until")
-    ledger = decision.ledger_of(database_url, "brokerjobs queues")
+    ledger = decision.ledger_of(database_url, QUEUES.command)
     try:
-        where = _place(_found(ledger, queue, namespace))
-        [row] = decision.ask(ledger, queues.pause_queue(*where, asked, end), asked)
+        where = QUEUES.place(_found(ledger, queue, namespace))
+        answer = pausing.pause(QUEUES, ledger, where, asked, queues.pause_queue(*where, asked, end))
     finally:
         ledger.close()
-    name, answer = "/".join(where), row.answer
-    _check(answer, name)
     if answer["verdict"] == "past":
         message = f"--until {until!r} has passed, by the database's clock"
         raise UsageError(message)
-    if answer["verdict"] == "already":
-        message = f"queue {name} is paused already, by {answer['by']} since {answer['since']}: {answer['reason']}"
-        raise Refused(message, hint=f"brokerjobs queues resume {name}")
-    if output_format is output.Format.JSON:
-        output.put_json({"schema": "brokerjobs.pause/1", "queue": name, "verdict": "paused", **_facts(answer)})
-    else:
-        ends = f"until {answer['until']}, or " if answer["until"] else "until "
-        output.put(f"queue {name} is paused: its jobs are accepted and wait {ends}`brokerjobs queues resume {name}`")
+    pausing.put_paused(QUEUES, where, answer, output_format)
 
 
 @app.command("resume", short_help="Begin its jobs again.")
 def resume(
     queue: _Queue,
     *,
-    reason: Annotated[str | None, typer.Option("--reason", show_default=False, help="Why, for the record.")] = None,
+    reason: pausing.Why = None,
     namespace: options.Namespace = None,
     request: decision.RequestId = None,
     by: options.By = None,
@@ -148,40 +138,20 @@ def resume(
 ) -> None:
     """End the pause of a queue, and ring those of its jobs whose doorbells were acknowledged meanwhile.
 
-    Workers consume it again after their next heartbeat.  If it is interrupted a coordinator rings the rest.
+    A worker whose queue stood still for it consumes that again within three seconds.  If it is interrupted a
+    coordinator rings the rest.
     """
     from brokerjobs.ledger import queues  # noqa: PLC0415  # slow: the driver
 
-    asked = decision.request_of(request, by, reason or "resumed")
-    asked = replace(asked, reason=(reason or "").strip())
-    ledger = decision.ledger_of(database_url, "brokerjobs queues")
+    asked = pausing.why_resumed(decision.request_of(request, by, reason or "resumed"), reason)
+    ledger = decision.ledger_of(database_url, QUEUES.command)
     try:
-        where = _place(_found(ledger, queue, namespace))
-        [row] = decision.ask(ledger, queues.resume_queue(*where, asked), asked)
-        name, answer = "/".join(where), row.answer
-        _check(answer, name)
-        rung = _ring(ledger, *where) if answer["verdict"] == "resumed" else 0
+        where = QUEUES.place(_found(ledger, queue, namespace))
+        answer = pausing.resume(QUEUES, ledger, where, asked, queues.resume_queue(*where, asked))
+        rung = pausing.ring(ledger, partial(queues.unpark_queue, *where)) if answer else 0
     finally:
         ledger.close()
-    if output_format is output.Format.JSON:
-        data = {"schema": "brokerjobs.resume/1", "queue": name, "verdict": answer["verdict"], "rung": rung}
-        output.put_json(data | _facts(answer))
-    elif answer["verdict"] == "not_paused":
-        output.put(f"queue {name} is not paused")
-    else:
-        output.put(f"queue {name} is resumed; {counted(rung, 'parked job was', 'parked jobs were')} rung")
-
-
-def _ring(ledger: LedgerConnection, namespace: str, queue: str) -> int:
-    """Ring what is parked, in bounded statements; what is busy just now is left to the coordinator."""
-    from brokerjobs.ledger import queues  # noqa: PLC0415  # as above
-
-    rung = 0
-    while True:
-        [step] = ledger.fetch(queues.unpark_queue(namespace, queue, _BATCH))
-        rung += step.rung
-        if not step.taken:
-            return rung
+    pausing.put_resumed(QUEUES, where, answer, rung, output_format)
 
 
 def _found(ledger: LedgerConnection, queue: str, namespace: str | None) -> Data:
@@ -190,32 +160,7 @@ def _found(ledger: LedgerConnection, queue: str, namespace: str | None) -> Data:
 
     said, name = options.type_of(queue, namespace)
     found = [row.queue for row in ledger.fetch(queues.queues(said, name))]
-    if not found:
-        where = f" in namespace {said!r}" if said else ""
-        message = f"no job type uses a queue {name!r}{where}"
-        raise NotFound(message, hint="brokerjobs queues list")
-    if len(found) > 1:
-        names = ", ".join("/".join(_place(one)) for one in found)
-        message = f"several namespaces have a queue {name!r}: {names}"
-        raise UsageError(message, hint="write NAMESPACE/NAME")
-    return found[0]
-
-
-def _place(found: Data) -> tuple[str, str]:
-    return found["namespace"], found["queue"]
-
-
-def _check(answer: Data, name: str) -> None:
-    if answer["verdict"] == "unknown_queue":
-        message = f"no job type uses queue {name}"
-        raise NotFound(message, hint="brokerjobs queues list")
-    if answer["verdict"] == "request_reused":
-        message = "--request was used for something else before"
-        raise Refused(message, hint="leave it out: an id is made")
-
-
-def _facts(answer: Data) -> Data:
-    return {key: answer.get(key) for key in ("by", "reason", "since", "until")}
+    return QUEUES.only(found, name, said)
 
 
 def _as_json(found: Data) -> Data:
