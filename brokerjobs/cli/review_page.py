@@ -54,8 +54,9 @@ def _facts(review: Data, times: job_words.Times) -> Iterator[tuple[str, str]]:
     yield "cause", review["cause"]
     if known:
         started = known.get("started_at")
-        begun = f"started at {times.show(started)}" if started else "no start is recorded"
-        yield "known", f"attempt {known.get('attempt')} on {known.get('worker')}, {begun}; {_ended(known)}"
+        begun = f"start recorded at {times.show(started)}" if started else "no start is recorded"
+        claimed = f"claimed at {times.show(known.get('claimed_at'))}"
+        yield "known", f"attempt {known.get('attempt')} on {known.get('worker')}, {claimed}, {begun}; {_ended(known)}"
     if error := " ".join(filter(None, [known.get("error_type"), known.get("error")])):
         yield "error", error
     yield from _effects(review)

@@ -127,7 +127,8 @@ def resume(
 ) -> None:
     """End the pause of a job type, and ring those of its jobs whose doorbells were acknowledged meanwhile.
 
-    Workers consume its queue again after their next heartbeat.  If it is interrupted a coordinator rings the rest.
+    A worker whose queue stood still for it consumes that again within three seconds.  If it is interrupted a
+    coordinator rings the rest.
     """
     from brokerjobs.ledger import pauses  # noqa: PLC0415  # slow: the driver
 
