@@ -28,7 +28,7 @@ from brokerjobs.errors import (
     PermissionDenied,
     SchemaMismatch,
 )
-from brokerjobs.ledger.patient import PatientConnection
+from brokerjobs.ledger.patient import CancellableConnection, PatientConnection
 from brokerjobs.ledger.pooler import prepare_only_at_server, prepare_only_at_server_sync
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class AsyncLedgerConnection:
 
     async def _connected(self) -> psycopg.AsyncConnection:
         if self._connection is None or self._connection.closed:
-            self._connection = await psycopg.AsyncConnection.connect(**self._options.arguments())
+            self._connection = await CancellableConnection.connect(**self._options.arguments())
             await prepare_only_at_server(self._connection)
         return self._connection
 
@@ -271,6 +271,12 @@ class LedgerConnection:
             self._connection.answer_seconds = self._answer_seconds
             prepare_only_at_server_sync(self._connection)
         return self._connection
+
+    def hurry(self, answer_seconds: float) -> None:
+        """Waits no longer for any answer from now on, nor for the one that another thread waits for."""
+        self._answer_seconds = answer_seconds
+        if (connection := self._connection) is not None:
+            connection.answer_seconds = answer_seconds
 
     def close(self) -> None:
         """Closes the connection; a later call makes a new one."""

@@ -35,6 +35,7 @@ READS_RESOURCES: Final = ("resource/1",)
 _LOCKED_PAUSE_SECONDS: Final = 0.01
 _FIRST_PAUSE_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 2.0
+_LAST_ANSWER_SECONDS: Final = 2.0  # a worker that drains waits no longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ class Claims:
         self._answers = answers
         self._stopping = asyncio.Event()
         self._idle = asyncio.Lock()
+        self._asked = 0
+        self._given_up = False
 
     async def run(self) -> None:
         """Claims until it is cancelled; after `stop` nothing more is asked."""
@@ -77,11 +80,19 @@ class Claims:
                     await asyncio.Future[None]()
                 await self._claim(self._inbox.take(min(self._slots.free(), MAX_ROWS)))
 
-    async def stop(self) -> None:
-        """Asks for nothing more; returns when the answer that was under way is in."""
+    async def stop(self) -> int:
+        """Asks for nothing more; returns when the answer that was under way is in, or given up after two seconds.
+
+        What was given up is counted: attempts of which nobody here knows may have been granted.
+        """
         self._stopping.set()
-        async with self._idle:
-            return
+        try:
+            async with asyncio.timeout(_LAST_ANSWER_SECONDS), self._idle:
+                return 0
+        except TimeoutError:
+            self._given_up = True
+            log.warning("the ledger does not answer: %d claims are given up, what they granted is left", self._asked)
+            return self._asked
 
     async def _claim(self, deliveries: Sequence[Delivery]) -> None:
         if not deliveries:
@@ -90,7 +101,10 @@ class Claims:
             calls.ClaimRequest(d.job_id, uuid7(), d.route, d.ticket, d.redelivered, d.received_at) for d in deliveries
         ]
         asked_at = time.monotonic()  # the lease is trusted from before the *first* request with these ids (rule R7)
+        self._asked = len(requests)
         answers = await self._ask(requests)
+        if self._given_up:
+            return
         unanswered = [
             delivery
             for delivery, answer in zip(deliveries, answers, strict=True)

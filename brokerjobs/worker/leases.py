@@ -38,6 +38,7 @@ _LOOK_SECONDS: Final = 1.0  # how often the thread looks at least: at new attemp
 _EAGER_SECONDS: Final = 2.0  # between heartbeats while queues stand still: a hundred workers ask 50 times a second
 _RETRY_SECONDS: Final = 0.1  # after a renewal without an answer
 _BLOCKED_SECONDS: Final = 1.0  # an event loop, or a process, that does not answer for so long is named in a warning
+_LAST_ANSWER_SECONDS: Final = 1.0  # a worker that ends waits no longer
 _NAMED: Final = 3  # attempts that a warning names
 
 
@@ -92,6 +93,7 @@ class LeaseKeeper:
         with self._change:
             self._stopping = True
             self._change.notify()
+        self._connection.hurry(_LAST_ANSWER_SECONDS)
         if self._thread.ident is not None:
             self._thread.join()
         self._connection.close()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from brokerjobs.alive import AliveFile
 from brokerjobs.broker.brokers import broker_at
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from brokerjobs.worker.options import Duty, Services, WorkerOptions
 
 log = logging.getLogger("brokerjobs.worker")
+
+_LAST_RECORD_SECONDS: Final = 2.0
 
 
 class DrainedWith(enum.IntEnum):
@@ -242,15 +245,17 @@ class Worker:
         running = counted(len(self._attempts), "attempt runs", "attempts run")
         log.info("draining: %s, limit %g s", running, self._options.drain.total_seconds())
         await self._consumer.stop_consuming()
-        await self._claims.stop()
+        unknown = await self._claims.stop()
         await self._hand_back.drain()
-        left = await self._attempts.drain(self._options.drain, self._hurry, self._keeper)
+        left = unknown + await self._attempts.drain(self._options.drain, self._hurry, self._keeper)
         if self._services is not None and services is not None:
             await self._services.hand_over()
             services.cancel()
         self._settlement.flush()
         await self._consumer.flush()
-        await self._settlement.record()
+        with contextlib.suppress(TimeoutError):  # the ledger does not answer: what was acknowledged is not said there
+            async with asyncio.timeout(_LAST_RECORD_SECONDS):
+                await self._settlement.record()
         await self._consumer.close()
         if left:
             log.warning(

@@ -13,6 +13,7 @@ from brokerjobs.errors import ConfigurationError, LedgerUnavailable, PermissionD
 from brokerjobs.ledger import calls, services
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions, LedgerConnection, Query
 from tests.databases import replaced
+from tests.flow.troubled import troubled
 
 if TYPE_CHECKING:
     from tests.databases import Database
@@ -103,3 +104,30 @@ async def test_fetch__prepares_what_it_asks_often(shared: Database) -> None:
     query = Query("select count(*)::integer from pg_prepared_statements", [], Prepared)
     assert await connection.fetch(query) == [Prepared(1)]
     await connection.close()
+
+
+async def test_statement__that_is_cancelled_waits_no_longer_for_a_silent_server(database: Database) -> None:
+    async with troubled(database.worker_url) as (line, url):
+        connection = AsyncLedgerConnection(ConnectOptions(url))
+        await connection.fetch(services.schema_version())
+        line.silence()
+        asking = asyncio.create_task(connection.fetch(services.schema_version()))
+        await asyncio.wait({asking}, timeout=0.2)
+        asking.cancel()
+        ended, _ = await asyncio.wait({asking}, timeout=3)
+        await connection.close()
+    assert ended == {asking}
+    assert asking.cancelled()
+
+
+async def test_statement__of_a_thread_that_is_hurried_waits_no_longer_for_a_silent_server(database: Database) -> None:
+    async with troubled(database.worker_url) as (line, url):
+        connection = LedgerConnection(ConnectOptions(url))
+        await asyncio.to_thread(connection.fetch, services.schema_version())
+        line.silence()
+        asking = asyncio.create_task(asyncio.to_thread(connection.fetch, services.schema_version()))
+        await asyncio.wait({asking}, timeout=0.2)
+        connection.hurry(0.2)
+        ended, _ = await asyncio.wait({asking}, timeout=3)
+    assert ended == {asking}
+    assert isinstance(asking.exception(), LedgerUnavailable)
