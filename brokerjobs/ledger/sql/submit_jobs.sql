@@ -26,7 +26,8 @@ declare
   v_there uuid[];
   v_repeats boolean[] := repeats(p_ids);
   v_made integer;
-  v_limited boolean;
+  v_plain boolean := p_priorities is null and p_needs is null;  -- are there no needs, and the lane normal alone?
+  v_unused boolean;
   v_lane_problems jsonb;
   v_needs jsonb;
   v_resources jsonb;
@@ -42,7 +43,13 @@ declare
 begin
   select * into y from job_type x where x.namespace = p_namespace and x.name = p_type;
   v_route := route_name(y.namespace, y.queue, y.needs_hash, 'normal');
-  v_limited := jsonb_array_length(worker_needs(y.needs)) < jsonb_array_length(y.needs);
+  select not r.wanted or r.declared_at is not null and coalesce(r.used_at < t - interval '1 hour', true) into v_unused
+    from route r where r.name = v_route;
+  if y.needs = '[]' then
+    y.needs := null;
+  elsif jsonb_path_exists(y.needs, '$[*] ? (@.kind == "exclusive" || @.kind == "limit")') then
+    v_plain := false;
+  end if;
   v_there := array(select x.id from job x where x.id = any (p_ids));
   if p_priorities is not null then
     select jsonb_object_agg(l.lane, l.problem) into v_lane_problems
@@ -79,21 +86,28 @@ begin
       when p_deadlines[i] > t + interval '1 year' then jsonb_build_object('problem', 'the deadline is more than a year ahead')
       when p_deadlines[i] <= t then jsonb_build_object('problem', 'the deadline has passed')
       when tags_problem(p_tags[i]) is not null then jsonb_build_object('problem', tags_problem(p_tags[i]))
-      when p_priorities[i] not in ('high', 'normal', 'low') then
-        jsonb_build_object('problem', format('priority %s is none of high, normal and low', left(p_priorities[i], 40)))
-      when v_lane_problems ? p_priorities[i] then jsonb_build_object('problem', v_lane_problems ->> p_priorities[i])
-      when p_needs[i] is not null and needs_problem(p_needs[i]::jsonb) is not null then jsonb_build_object('problem', needs_problem(p_needs[i]::jsonb))
       when v_repeats[i] then jsonb_build_object('problem', 'the same id stands earlier in this batch') end;
     if detail is not null then
       verdict := 'invalid'; return next; continue;
     end if;
     v_payload := p_payloads[i]::jsonb;
     v_hash := sha256(convert_to(v_payload::text, 'UTF8'));
-    if v_limited or p_needs is not null then
-      v_needs := needs_in_order(p_needs[i]::jsonb);
-      v_resources := resources_of(coalesce(y.needs || v_needs, y.needs), v_payload);
-      if v_resources ? 'problem' then
-        verdict := 'invalid'; detail := v_resources; return next; continue;
+    route := v_route;
+    if not v_plain then
+      route := route_name(y.namespace, y.queue, y.needs_hash, coalesce(p_priorities[i], 'normal'));
+      v_needs := p_needs[i]::jsonb;
+      detail := case
+        when p_priorities[i] not in ('high', 'normal', 'low') then
+          jsonb_build_object('problem', format('priority %s is none of high, normal and low', left(p_priorities[i], 40)))
+        when v_lane_problems ? p_priorities[i] then jsonb_build_object('problem', v_lane_problems ->> p_priorities[i])
+        when v_needs is not null and needs_problem(v_needs) is not null then jsonb_build_object('problem', needs_problem(v_needs)) end;
+      if detail is null then
+        v_needs := needs_in_order(v_needs);
+        v_resources := resources_of(coalesce(y.needs || v_needs, y.needs, v_needs), v_payload);
+        detail := case when v_resources ? 'problem' then v_resources end;
+      end if;
+      if detail is not null then
+        verdict := 'invalid'; route := null; return next; continue;
       end if;
     end if;
     if p_keys[i] is not null then
@@ -107,30 +121,24 @@ begin
           on conflict do nothing;
         v_taken := not found;
       exception when lock_not_available or deadlock_detected then
-        verdict := 'key_in_flight'; return next; continue;
+        verdict := 'key_in_flight'; route := null; return next; continue;
       end;
       if v_taken then
         select * into k from idempotency_key x where x.namespace = p_namespace and x.type = p_type and x.key = p_keys[i];
         if not found then
-          verdict := 'key_in_flight'; return next; continue;  -- it was forgotten in this moment
+          verdict := 'key_in_flight'; route := null; return next; continue;  -- it was forgotten in this moment
         end if;
-        job_id := k.job_id;
+        job_id := k.job_id; route := null;
         verdict := case when k.payload_hash <> v_hash then 'conflict' when k.record_gone_at is null then 'existing' else 'expired_record' end;
         detail := jsonb_build_object('first_submitted_by', k.submitted_by, 'first_submitted_at', rfc3339(k.made_at));
         return next; continue;
       end if;
     end if;
-    verdict := 'created'; job_id := p_ids[i]; route := v_route;
-    if p_priorities[i] in ('high', 'low') then
-      route := route_name(y.namespace, y.queue, y.needs_hash, p_priorities[i]);
-    end if;
+    verdict := 'created'; job_id := p_ids[i];
     ticket := case when coalesce(p_not_before[i] <= t, true) then gen_random_uuid() end;
     g_index := g_index || i; g_payload := g_payload || v_payload; g_hash := g_hash || v_hash; g_ticket := g_ticket || ticket;
-    if p_priorities is not null then
-      g_route := g_route || route;
-    end if;
-    if v_limited or p_needs is not null then
-      g_needs := g_needs || v_needs; g_resources := g_resources || v_resources;
+    if not v_plain then
+      g_route := g_route || route; g_needs := g_needs || v_needs; g_resources := g_resources || v_resources;
     end if;
     return next;
   end loop;
@@ -143,7 +151,7 @@ begin
         coalesce(p_tags[g.i], '{}')::jsonb, t, p_observed_at, p_not_before[g.i], p_deadlines[g.i], p_traceparents[g.i],
         y.repeatable, y.lease, y.time_limit, y.retry_attempts, y.retry_elapsed, y.retry_first_delay, y.retry_factor,
         y.retry_max_delay, y.placement_deadline, y.result_limit,
-        nullif(y.needs, '[]'), g.needs, g.resources, coalesce(p_priorities[g.i], 'normal')
+        y.needs, g.needs, g.resources, coalesce(p_priorities[g.i], 'normal')
       from unnest(g_index, g_payload, g_hash, g_route, g_needs, g_resources) g (i, payload, hash, route, needs, resources)
     on conflict do nothing;
   get diagnostics v_made = row_count;
@@ -162,21 +170,20 @@ begin
     select g.ticket, 'doorbell', p_ids[g.i], t, case when p_announced then t + interval '2 seconds' else t end
       from unnest(g_index, g_ticket) g (i, ticket) where g.ticket is not null;
 
-  if cardinality(g_index) = 0 then
+  if v_plain then
+    if v_unused and cardinality(g_index) > 0 then
+      perform use_route(v_route, t);
+    end if;
     return;
   end if;
-  foreach v_name in array case when p_priorities is null then array[v_route] else array(select distinct x from unnest(g_route) x order by x) end loop
+  for v_name in select distinct x from unnest(g_route) x order by x loop
     perform use_route(v_name, t);
   end loop;
-  if v_limited or p_needs is not null then
-    -- In the order of their names, so that two submissions never wait for each other, and none for long.
-    for v_name, v_places in
-      select n.name, max(n.places)
-        from unnest(g_resources) g (resources), jsonb_to_recordset(g.resources) r (name text, "limit" integer),
-          lateral (select r.name collate "C" as name, r."limit" as places) n
-        group by n.name order by n.name
-    loop
-      exit when not make_places(p_namespace, v_name, v_places);
-    end loop;
-  end if;
+  -- In the order of their names, so that two submissions never wait for each other, and none for long.
+  for v_name, v_places in
+    select x.name, max(x."limit") from unnest(g_resources) g (resources), jsonb_to_recordset(g.resources) x (name text, "limit" integer)
+      group by x.name order by x.name collate "C"
+  loop
+    exit when not make_places(p_namespace, v_name, v_places);
+  end loop;
 end $$;
