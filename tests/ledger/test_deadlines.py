@@ -107,6 +107,25 @@ def test_claim__past_the_deadline_ends_a_running_job(ledger: Ledger) -> None:
     assert _ended(ledger, holding.job_id) == ("failed", "deadline")
 
 
+@pytest.mark.parametrize("waits", ["delivery", "retry"])
+def test_claim__of_a_queued_job_is_granted_until_its_deadline_and_ends_it_from_then_on(
+    ledger: Ledger, waits: str
+) -> None:
+    before, after = (ledger.submit(deadline=10, rung=True) for _ in range(2))
+    if waits == "retry":
+        for job in (before, after):
+            ledger.worker.fail(ledger.worker.take(job), {"class": "temporary", "retry_after": 2})
+    ledger.clock.advance(9.999)
+    assert ledger.worker.claim(before).verdict == "granted"
+    ledger.clock.advance(0.001)
+
+    answer = ledger.worker.claim(after)
+
+    assert (answer.verdict, answer.state) == ("finished", "failed")
+    assert _ended(ledger, after) == ("failed", "deadline")
+    assert _kinds(ledger, after).count("claimed") == (waits == "retry")
+
+
 @pytest.mark.parametrize("ending", ["complete", "fail", "release"])
 def test_report__of_an_attempt_that_its_deadline_ended_is_kept_and_rejected(ledger: Ledger, ending: str) -> None:
     holding = _past_deadline(ledger)
