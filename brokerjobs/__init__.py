@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Final
 
+from brokerjobs import needs
 from brokerjobs.app import App
 from brokerjobs.context import (
     AttemptContext,
@@ -140,6 +141,7 @@ __all__ = [
     "UnknownOutcome",
     "Waiting",
     "WrongIsolation",
+    "needs",
 ]
 
 # Imported when they are asked for: they bring the drivers with them.

@@ -30,6 +30,7 @@ from brokerjobs import (
     SyncClient,
     SyncJobContext,
     SyncJobHandle,
+    needs,
 )
 
 
@@ -55,8 +56,11 @@ charge = jobs.job_type(
     time_limit=timedelta(minutes=2),
     placement_deadline=timedelta(hours=1),
     retry=RetryPolicy(attempts=5, elapsed=timedelta(hours=6)),
+    needs=[needs.exclusive("account:{cents}"), needs.has("network", "psp"), needs.at_least("cpu", 2)],
     failures={ConnectionError: "temporary", KeyError: "invalid"},
 )
+needs.limit("smtp", "ten")  # type: ignore[arg-type]
+needs.equal("os", 5)  # type: ignore[arg-type]
 assert_type(charge, JobType[Charge, Receipt])
 assert_type(charge.decode_payload(b"{}"), Charge)
 assert_type(charge.decode_result("{}"), Receipt)
@@ -188,6 +192,9 @@ async def produce(client: Client, session: object) -> None:
     assert_type(await client.find(charge, key="order-1"), JobHandle[Receipt] | None)
     assert_type(client.handle(charge, handle.id), JobHandle[Receipt])
     assert_type(await (await client.submit(forget, {"a": 1})).result(timeout=timedelta(seconds=1)), None)
+    await client.submit(charge, Charge(1), priority="high", needs=[needs.one_of("gpu", ["a100"])])
+    await client.submit(charge, Charge(1), priority="urgent")  # type: ignore[arg-type]
+    await client.submit(charge, Charge(1), needs=["gpu=a100"])  # type: ignore[list-item]
     await client.submit(charge, Receipt("r"))  # type: ignore[misc]
     await client.submit_many(charge, [Submission(Receipt("r"))])  # type: ignore[misc]
     await handle.result()  # type: ignore[call-arg]
@@ -206,6 +213,8 @@ def produce_in_threads(client: SyncClient, session: object) -> None:
     assert_type(client.find(charge, key="order-1"), SyncJobHandle[Receipt] | None)
     assert_type(client.handle(charge, handle.id), SyncJobHandle[Receipt])
     assert_type(client.submit(forget, {"a": 1}).result(timeout=timedelta(seconds=1)), None)
+    client.submit_many(charge, [Submission(Charge(1), priority="low", needs=(needs.has("dataset", "coco"),))])
+    client.submit(charge, Charge(1), priority=1)  # type: ignore[arg-type]
     client.submit(charge, Receipt("r"))  # type: ignore[misc]
     client.submit_many(charge, [Submission(Receipt("r"))])  # type: ignore[misc]
     handle.result()  # type: ignore[call-arg]
