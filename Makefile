@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ready := .venv/ready
 
-.PHONY: help setup demo test check pytest test-containers bench lock clean
+.PHONY: help setup demo servers test check pytest test-containers bench lock clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ $(ready): requirements.txt pyproject.toml
 
 demo: $(ready) ## jobs survive killed workers, on private servers (ARGS=…, IMAGES=folder)
 	@$(BIN)/brokerjobs demo $(if $(IMAGES),--images "$(IMAGES)") $(ARGS)
+
+servers: $(ready) ## a private PostgreSQL and RabbitMQ to try things on, until Ctrl-C
+	@$(BIN)/python -m brokerjobs.servers.serving
 
 test: check pytest ## everything that has to hold before a commit
 

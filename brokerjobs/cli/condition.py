@@ -32,6 +32,7 @@ _UNTAKEN_SECONDS: Final = 60.0  # the reaper spares attempts for a lease after a
 _COORDINATOR: Final = "brokerjobs coordinator"
 _DOCTOR: Final = "brokerjobs doctor"
 _WORKER: Final = "brokerjobs worker MODULE:APP"
+_WORKERS: Final = "brokerjobs workers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +240,7 @@ def _workers(overview: Data) -> Iterator[Line]:
             "leaks",
             Level.WARN,
             f"{places} held by handlers that cannot be stopped, on {several(workers['leaked_names'])}",
-            _DOCTOR,
+            _WORKERS,
         )
 
 
@@ -296,7 +297,7 @@ def _draining(overview: Data) -> Iterator[Line]:
             Level.OK,
             f"{counted(workers['draining'], 'worker is', 'workers are')} draining: "
             f"{several(workers['draining_names'])}",
-            _DOCTOR,
+            _WORKERS,
         )
 
 

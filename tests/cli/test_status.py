@@ -195,6 +195,7 @@ def test_status__tells_of_workers_that_are_gone_drain_or_leak(operator: Command,
 
     assert found["workers"]["message"] == "1 process is gone without a word, the last one 1m40s ago: lost"
     assert found["leaks"]["message"] == "2 places are held by handlers that cannot be stopped, on leaky"
+    assert found["leaks"]["next"] == found["draining"]["next"] == "brokerjobs workers"
     assert (found["draining"]["level"], found["draining"]["message"]) == ("note", "1 worker is draining: leaving")
 
 
