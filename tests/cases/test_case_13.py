@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import signal
+from datetime import timedelta
 from typing import TYPE_CHECKING
+
+import psycopg
 
 from tests.flow.driving import coordinating
 from tests.flow.processes import stage
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from pathlib import Path
 
     from tests.databases import Database
 
 NAME = "pod-0"
+
+
+async def processes(database: Database) -> list[tuple[datetime, str]]:
+    """The last heartbeat and the state of each process that had the name, the first one first."""
+    async with await psycopg.AsyncConnection.connect(database.owner_url) as connection:
+        rows = await connection.execute(
+            "select heartbeat_at, state from brokerjobs.worker where name = %s order by started_at", [NAME]
+        )
+        return await rows.fetchall()
 
 
 async def test_case_13_a_name_that_lives_again_keeps_no_lease(
@@ -30,7 +43,12 @@ async def test_case_13_a_name_that_lives_again_keeps_no_lease(
         with on.worker(NAME) as living:
             succeeded = await on.made.reached(again.id, "succeeded", 30)
             review = await on.made.reached(once.id, "review", 30)
+            shown = await processes(database)
             assert await living.drain() == 0
+
+    # Both processes are shown, the lost one with its last heartbeat.
+    assert [state for _, state in shown] == ["online", "online"]
+    assert shown[0][0] + timedelta(seconds=1) < shown[1][0]
 
     # The heartbeats of the name's new owner kept neither attempt alive, and no job had to reap them.
     first, second = succeeded["attempts"]
