@@ -279,6 +279,35 @@ def test_lanes__whose_row_is_locked_are_left_to_the_first_refused_doorbell(ledge
     assert route(ledger, "low")["wanted"] is False
 
 
+def test_lanes__that_an_open_transaction_uses_first_hold_up_no_coordinator(ledger: Ledger) -> None:
+    other = ledger.open("producer")
+    other.begin()
+    ledger.submit_all([new_job(priority="high")], by=other)
+    answer = submitted(ledger, {}, priority="high")
+
+    ledger.coordinator.begin()
+    ledger.coordinator.sql("set local lock_timeout = '2s'")
+    ledger.coordinator.sql("select brokerjobs.outbox_refused(%s)", [answer.ticket])
+    ledger.coordinator.commit()
+
+    assert route(ledger, "high")["wanted"] is False
+    other.commit()
+    assert route(ledger, "high")["wanted"] is True
+
+
+def test_lanes__whose_first_user_gave_up_are_wanted_after_a_refused_doorbell(ledger: Ledger) -> None:
+    other = ledger.open("producer")
+    other.begin()
+    ledger.submit_all([new_job(priority="high")], by=other)
+    answer = submitted(ledger, {}, priority="high")
+    other.rollback()
+    assert route(ledger, "high")["wanted"] is False
+
+    ledger.coordinator.sql("select brokerjobs.outbox_refused(%s)", [answer.ticket])
+
+    assert route(ledger, "high")["wanted"] is True
+
+
 def test_routes__note_about_once_an_hour_that_they_are_used(ledger: Ledger) -> None:
     submitted(ledger)
     assert route(ledger)["used_at"] is None, "a new route is left to the coordinator that declares it"

@@ -43,7 +43,7 @@ declare
 begin
   select * into y from job_type x where x.namespace = p_namespace and x.name = p_type;
   v_route := route_name(y.namespace, y.queue, y.needs_hash, 'normal');
-  select not r.wanted or r.declared_at is not null and coalesce(r.used_at < t - interval '1 hour', true) into v_unused
+  select not r.wanted or r.declared_at is not null and r.retired_at is null and coalesce(r.used_at < t - interval '1 hour', true) into v_unused
     from route r where r.name = v_route;
   if y.needs = '[]' then
     y.needs := null;
