@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -65,7 +64,7 @@ def read(message: DeliveredMessage) -> Delivery | Probe | Unreadable:
 
 def timeless(one: Delivery | Probe | Unreadable) -> Delivery | Probe | Unreadable:
     if isinstance(one, Delivery):
-        return dataclasses.replace(one, received=0.0, received_at=datetime(2030, 1, 1, tzinfo=UTC))
+        return one._replace(received=0.0, received_at=datetime(2030, 1, 1, tzinfo=UTC))
     return one
 
 

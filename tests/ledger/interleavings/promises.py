@@ -6,7 +6,6 @@ again; and from here the job comes to its end without further trouble, by doorbe
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from uuid_utils.compat import uuid7
@@ -142,7 +141,7 @@ def _answers_again(scene: Scene) -> Iterator[str]:
 
 def _verdict(answer: calls.Reported) -> calls.Reported:
     """Without the review that it opened, of which a call that is asked again tells no more."""
-    return replace(answer, opened=None)
+    return answer._replace(opened=None)
 
 
 def _said(answer: Any) -> str:
