@@ -197,9 +197,12 @@ class AsyncLedgerConnection:
         async with self._lock:
             try:
                 with translated():
-                    async for attempt in AsyncRetrying(**_RETRY):
-                        with attempt:
-                            return await ask()
+                    try:
+                        return await ask()
+                    except _ENDS:  # setting tenacity up for nothing takes longer than to send a statement (measured)
+                        async for attempt in AsyncRetrying(**_RETRY):
+                            with attempt:
+                                return await ask()
             except (LedgerUnavailable, asyncio.CancelledError):
                 # A cancelled or unanswered statement leaves the connection in an unknown state: drop it.
                 await self._drop()

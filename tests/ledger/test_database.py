@@ -90,6 +90,21 @@ async def test_fetch__that_was_cancelled_leaves_a_connection_that_answers(shared
     await connection.close()
 
 
+async def test_fetch__makes_a_statement_again_that_met_a_deadlock(database: Database) -> None:
+    """Twice: the first time again is like the first time."""
+    with psycopg.connect(database.admin_url, autocommit=True) as admin:
+        admin.execute("create sequence public.tried")
+        admin.execute(
+            "create function public.third_time() returns bigint language plpgsql security definer as $$ begin"
+            " if nextval('public.tried') < 3 then raise sqlstate '40P01'; end if;"
+            " return currval('public.tried'); end $$"
+        )
+    connection = AsyncLedgerConnection(ConnectOptions(database.worker_url))
+
+    assert await connection.fetch(Query("select public.third_time()", [], calls.Count)) == [calls.Count(3)]
+    await connection.close()
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     statements: int
