@@ -185,6 +185,23 @@ def test_status__tells_of_failed_jobs_by_their_largest_group(operator: Command, 
     assert "account <n> is closed" in shown.out
 
 
+def test_status__tells_of_a_day_and_of_nothing_that_was_discarded(operator: Command, ledger: Ledger) -> None:
+    def fail_one() -> UUID:
+        holding = ledger.worker.take(ledger.submit())
+        ledger.worker.fail(holding, {**TEMPORARY, "class": "invalid", "message": "no such bank"})
+        return holding.job_id
+
+    strange = calls.Strange(ledger.place.route(), "not_json", uuid4(), None, "d" * 64)
+    fail_one()
+    ledger.worker.fetch(calls.quarantine("worker-a", strange))
+    assert {"dead", "quarantine"} <= about(operator, ledger).keys()
+    ledger.clock.advance(86_400)
+    assert not {"dead", "quarantine"} & about(operator, ledger).keys()
+
+    ledger.operator.discard(fail_one())
+    assert "dead" not in about(operator, ledger)
+
+
 def test_status__tells_of_workers_that_are_gone_drain_or_leak(operator: Command, ledger: Ledger) -> None:
     beat(ledger, "lost")
     ledger.clock.advance(100)

@@ -115,11 +115,12 @@ class Jobs(RuleBasedStateMachine):
                 pass
 
     def _waits(self, one: Journal) -> list[float]:
-        """Until something of the job is over, and until shortly before."""
+        """Until something of the job is over, its deadline among them, and until shortly before."""
         state = self.ledger.rows.state(one.job)
         until = state.wait_until or state.lease_until
         seconds = 1.0 if until is None else max(0.0, (until - self.ledger.clock.now).total_seconds())
-        return [seconds, seconds, seconds / 2]
+        left = [] if one.deadline is None else [max(0.0, (one.deadline - self.ledger.clock.now).total_seconds())]
+        return [seconds, seconds, seconds / 2, *left]
 
     def _claim(self, one: Journal) -> None:
         ledger, before = self.ledger, self.ledger.rows.state(one.job)
