@@ -119,6 +119,7 @@ async def test_retirement__spares_a_route_that_a_living_worker_serves(staged: St
 
     await retirement(staged).run_once()
     assert await is_there(staged)
+    assert await staged.value("select wanted from brokerjobs.route where name = %s", staged.route()) is True
     await serve(staged, "stopped")
     await retirement(staged).run_once()
 

@@ -139,6 +139,7 @@ def test_unpark__ends_a_job_that_is_past_its_deadline(ledger: Ledger) -> None:
     unpark(ledger)
 
     assert ledger.rows.state(job).state == "failed"
+    assert [event.kind for event in ledger.rows.events(job)][-1] == "deadline_passed"
 
 
 @pytest.mark.parametrize("who", ["worker", "producer", "coordinator"])
