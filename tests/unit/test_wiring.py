@@ -57,7 +57,8 @@ async def test_worker__is_told_every_setting(monkeypatch: pytest.MonkeyPatch, tm
     options = await options_of(monkeypatch, TOLD)
 
     assert {key: getattr(options, NAMES.get(key, key)) for key in TOLD} == TOLD
-    assert TOLD.keys() | {"coordinator", "name"} == WorkerSettings.model_fields.keys()  # those are no options of it
+    # Those are no options of it, or are made from what the host has, too.
+    assert TOLD.keys() | {"coordinator", "name", "capabilities"} == WorkerSettings.model_fields.keys()
 
 
 async def test_worker__has_by_default_what_its_options_have(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -65,4 +66,5 @@ async def test_worker__has_by_default_what_its_options_have(monkeypatch: pytest.
 
     options = await options_of(monkeypatch, {})
 
-    assert options == WorkerOptions(**{key: getattr(options, key) for key in ("database_url", "broker_url")})
+    given = {key: getattr(options, key) for key in ("database_url", "broker_url", "capabilities")}
+    assert options == WorkerOptions(**given)
