@@ -77,6 +77,34 @@ async def test_consumer__without_the_right_ends_at_once(node: RabbitMQNode, node
         await consumer.run()
 
 
+async def test_consumer__goes_on_without_a_route_that_came_later_and_may_not_be_read(
+    node: RabbitMQNode,
+    node_route: str,
+    node_publisher: Publisher,
+    inbox: InboxFactory,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A new lane, for example, whose name the right of a worker does not have: that ends no worker."""
+    lane = f"{node_route}~high"
+    await topology.declare(node.url, topology.Topology(routes=frozenset({lane})))
+    url = login(node, NOTHING, NOTHING, rf"^{node_route}$")
+    received = await inbox(node_route, url=url)
+    await received.consumes(node_route)
+
+    await received.consumer.serve({node_route: 20, lane: 20})
+
+    async def is_said() -> bool:
+        return f"{lane}' cannot be consumed yet" in caplog.text
+
+    await eventually(is_said)
+    await node_publisher.publish([ring(node_route)])
+    await received.has(1)
+    assert received.consumer.missing == frozenset()
+    node.ctl("set_permissions", "-p", "/", str(URL(url).user), NOTHING, NOTHING, rf"^{node_route}(~high)?$")
+    await received.consumer.serve({node_route: 20, lane: 20})
+    await received.consumes(node_route, lane)
+
+
 async def test_consumer__that_may_not_read_any_more_does_not_say_that_the_route_is_missing(
     node: RabbitMQNode, node_route: str, inbox: InboxFactory, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -81,3 +81,13 @@ async def test_isolation__notices_what_happens_while_it_is_waited_for(time: Time
 
     ended, _ = await asyncio.wait({waiting}, timeout=5)
     assert ended == {waiting}
+
+
+async def test_isolation__expects_nothing_more_of_a_route_that_is_consumed_no_more(time: Time) -> None:
+    isolation = Isolation(time)
+    isolation.begin({"a": 1, "b": 1})
+    isolation.settled("a", 2)
+    isolation.forget("b")
+    isolation.forget("c")
+
+    assert await is_over(isolation)
