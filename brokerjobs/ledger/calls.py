@@ -324,10 +324,19 @@ class Strange:
     digest: str | None
 
 
-def quarantine(worker: str, message: Strange) -> Query[Nothing]:
-    """Records a message that its worker rejects to quarantine; the job that it names may be rung again."""
+def quarantine(worker: str, *messages: Strange) -> Query[Nothing]:
+    """Records messages that their worker rejects to quarantine; the jobs that they name may be rung again."""
     return Query(
-        "select brokerjobs.quarantine(%s, %s, %s, %s, %s, %s)",
-        [worker, message.route, message.reason, message.ticket, message.job_id, message.digest],
+        "select brokerjobs.quarantine(%s, x.route, x.reason, x.ticket, x.job, x.digest)"
+        " from unnest(%s::text[], %s::text[], %s::uuid[], %s::uuid[], %s::text[])"
+        " x (route, reason, ticket, job, digest)",
+        [
+            worker,
+            [one.route for one in messages],
+            [one.reason for one in messages],
+            array_literal(one.ticket for one in messages),
+            array_literal(one.job_id for one in messages),
+            [one.digest for one in messages],
+        ],
         Nothing,
     )

@@ -132,6 +132,32 @@ async def test_strange_messages__go_to_quarantine_with_a_reason_and_neighbours_a
     assert all(row["digest"] for row in rows if row["reason"] != "unknown_job")
 
 
+async def test_flood_of_strange_messages__is_recorded_in_batches(
+    database: Database, namespace: str, broker_url: str
+) -> None:
+    """One commit each would keep the jobs behind them waiting for as many."""
+    app = App(namespace)
+
+    @app.job("double", repeatable=True)
+    async def double(payload: int) -> int:
+        return 2 * payload
+
+    async with flow(app, database, broker_url) as made, coordinating(made):
+        route = f"{namespace}.q.default".encode()
+        flood = [raw.RawMessage(names.jobs_exchange(namespace), route, {}, b"?")] * 400
+        await raw.publish(broker_url, *flood)
+        async with made.working(made.worker()):
+            (job,) = await made.submit_many(double, [1])
+            await made.reached(job, "succeeded", 30)
+            await raw.comes_to_hold(broker_url, names.quarantine_queue(namespace), len(flood))
+        async with await psycopg.AsyncConnection.connect(database.admin_url) as connection:
+            found = await connection.execute("select count(*), count(distinct xmin::text) from brokerjobs.quarantine")
+            row = await found.fetchone()
+    assert row is not None
+    assert row[0] == len(flood)
+    assert row[1] < len(flood) / 4
+
+
 async def test_forged_doorbell__on_another_queue_or_of_another_namespace_runs_nothing_there(
     database: Database, namespace: str, broker_url: str
 ) -> None:
