@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import psycopg
 
 # Each asks for job ids over `s` (chosen rows of job_state), `a` (their attempts), `e` (their events that name a state),
-# `unknown` (their attempts that ended with an unknown outcome, about which no person has decided).
+# `unknown` (their attempts that ended with an unknown outcome, about which no person has decided), `held` (their
+# attempts, once for each resource that they took, with the seq of their claim).
 RULES: Final[dict[str, str]] = {
     "one result is accepted at most": """
         select job_id from a where verdict = 'accepted' group by job_id having count(*) > 1""",
@@ -115,6 +116,52 @@ RULES: Final[dict[str, str]] = {
             select from brokerjobs.outbox o where o.job_id = s.job_id and o.kind = 'doorbell')
           when s.waiting = 'pause' then not exists (select from brokerjobs.parked k where k.job_id = s.job_id)
           else s.wait_until is null end""",
+    "a running attempt has a place of each resource that its job needs": """
+        select s.job_id from s join brokerjobs.job j on j.id = s.job_id
+        where s.state = 'running' and s.holds is distinct from (j.resources is not null)
+        union all
+        select s.job_id from s join brokerjobs.job j on j.id = s.job_id
+          cross join lateral jsonb_array_elements(j.resources) n
+        where s.state = 'running' and not exists (select from brokerjobs.resource r where r.namespace = j.namespace
+          and r.name = n ->> 'name' and r.attempt_id = s.attempt_id and r.fencing_number = s.fencing_number)""",
+    "no more attempts hold a resource than it has places": """
+        select h.job_id from held h where h.closed_at is null and (select count(*) from brokerjobs.job_state o
+            join brokerjobs.job k on k.id = o.job_id where o.state = 'running' and k.namespace = h.namespace
+              and k.resources @> jsonb_build_array(jsonb_build_object('name', h.name))) > h.places""",
+    "an exclusive resource is taken when its last holder's attempt is closed, not before": """
+        select job_id from (select h.job_id, h.claimed_at < coalesce(lag(h.closed_at) over w, 'infinity')
+            and lag(h.id) over w is not null as bad
+          from held h where h.places = 1 window w as (partition by h.namespace, h.name order by h.seq)) x where bad""",
+    "fencing numbers grow from holder to holder of a resource": """
+        select job_id from (select h.job_id, h.fencing_number <= lag(h.fencing_number) over w as bad from held h
+          window w as (partition by h.namespace, h.name order by h.seq)) x where bad""",
+    "no result is accepted once another attempt has taken its resource": """
+        select h.job_id from held h join e on e.attempt_id = h.id and e.kind = 'succeeded'
+          join held o on o.namespace = h.namespace and o.name = h.name and o.places = 1
+            and o.seq > h.seq and o.seq < e.seq
+        where h.places = 1""",
+    # Of jobs that need one exclusive resource: each first came when it was first told to wait since its last claim; it
+    # let its turn pass if it was rung five seconds before, and has not come since.
+    "nobody takes a resource before those who wait for it longer": """
+        select h.job_id from held h
+          join brokerjobs.job k on k.namespace = h.namespace and k.id <> h.job_id
+            and jsonb_array_length(k.resources) = 1
+            and k.resources @> jsonb_build_array(jsonb_build_object('name', h.name))
+          cross join lateral (select max(e.seq) as seq from e where e.job_id = k.id and e.seq < h.seq
+            and e.kind not in ('resource_busy', 'resource_free', 'became_due', 'handed_back', 'rung_again',
+              'report_rejected')) l
+          cross join lateral (select min(e.seq) as seq from e where e.job_id = k.id
+            and e.kind = 'resource_busy' and e.seq > l.seq and e.seq < h.seq) since
+          cross join lateral (select e.kind, e.at from e where e.job_id = k.id and e.seq > l.seq and e.seq < h.seq
+            and e.kind in ('resource_busy', 'resource_free') order by e.seq desc limit 1) last
+          cross join lateral (select min(e.seq) as seq from e where e.job_id = h.job_id
+            and e.kind = 'resource_busy' and e.seq < h.seq and e.seq > coalesce(
+              (select max(c.seq) from held c where c.job_id = h.job_id and c.seq < h.seq), 0)) own
+        where h.places = 1 and (h.needed = 1 or own.seq is null) and since.seq < coalesce(own.seq, h.seq)
+          and not (last.kind = 'resource_free' and last.at <= h.claimed_at - interval '5 seconds')""",
+    "who waits for a resource stands in its line": """
+        select s.job_id from s where s.waiting = 'resource'
+          and not exists (select from brokerjobs.waiter w where w.job_id = s.job_id)""",
     "the last event says where the job stands": """
         select s.job_id from s left join lateral (
           select e.state from e where e.job_id = s.job_id order by e.seq desc limit 1) l on true
@@ -137,7 +184,12 @@ with s as materialized (select * from brokerjobs.job_state where %(jobs)s::uuid[
           select from brokerjobs.effect x where x.job_id = a.job_id and brokerjobs.is_unknown(x)))
         or not j.repeatable and a.started_at is not null
         and not coalesce((a.failure ->> 'classified')::boolean, false))
-      and not exists (select from brokerjobs.review r where r.attempt_id = a.id and r.decision is not null))
+      and not exists (select from brokerjobs.review r where r.attempt_id = a.id and r.decision is not null)),
+  held as materialized (
+    select a.*, e.seq, j.namespace, n ->> 'name' as name, (n ->> 'limit')::integer as places,
+        jsonb_array_length(j.resources) as needed
+      from a join brokerjobs.job j on j.id = a.job_id and j.resources is not null
+        join e on e.attempt_id = a.id and e.kind = 'claimed' cross join lateral jsonb_array_elements(j.resources) n)
 """ + " union all ".join(
     f"select '{rule.replace(chr(39), chr(39) * 2)}', x.job_id from ({query}) x" for rule, query in RULES.items()
 )

@@ -24,6 +24,7 @@ _SQL: Final = Path(brokerjobs.ledger.__file__).parent / "sql"
 _HOLD: Final = "  s := hold_place_or_raise(p_job, p_attempt, p_fencing_number, false);\n"
 _LOOK: Final = "  t := clock();\n"
 _ROW: Final = "where x.job_id = p_jobs[i]"
+_NUMBER: Final = "r.attempt_id = s.attempt_id and r.fencing_number = s.fencing_number"
 _WRITE_ONCE: Final = ("attempt_closed_once", "attempt_reported_once")
 
 
@@ -333,6 +334,60 @@ FLAWS: Final = (
         "claim of a paused type, resume, another claim",
         "a job comes to its end",
         (("due", "perform unpark(null, null, p_limit);", ""),),
+    ),
+    Flaw(
+        "M2: a resource counts as free because its holder's lease looks over",
+        "late complete of a holder, expire, claim of another job",
+        "no more attempts hold a resource than it has places",
+        (
+            (
+                "take_resources",
+                "exists (select from attempt a where a.id = u.attempt and a.closed_at is null) as held",
+                "exists (select from job_state z where z.attempt_id = u.attempt and z.lease_until > t) as held",
+            ),
+        ),
+    ),
+    Flaw(
+        "M2: a result is accepted without a look at its resource",
+        "late complete of a holder, expire, claim of another job",
+        "no result is accepted once another attempt has taken its resource",
+        (("complete", "case when v_refusal is null and s.holds then keeps_resources(s, false) end", "null"),),
+    ),
+    Flaw(
+        "M2: a transaction completes without a look at its resource",
+        "late complete_v1 of a holder, expire, claim of another job",
+        "no result is accepted once another attempt has taken its resource",
+        (("hold_place_or_raise", "v_standing := keeps_resources(s, true);", "v_standing := null;"),),
+    ),
+    Flaw(
+        "a completion waits for its resource",
+        "late complete of a holder, expire, claim of another job",
+        "no batch waits",
+        (("keeps_resources", f"{_NUMBER} for update skip locked;", f"{_NUMBER} for update;"),),
+    ),
+    Flaw(
+        "T4: a claim waits for a resource",
+        "claims of two jobs, claims of two others with crossed resources, due",
+        "no batch waits",
+        (("take_resources", "order by x.place for update skip locked", "order by x.place for update"),),
+    ),
+    Flaw(
+        "newcomers pass those who wait for a resource",
+        "late complete of a former holder, claim of the next, claim of a newcomer",
+        "nobody takes a resource before those who wait for it longer",
+        (("has_turn", "count(*) < least(p_limit, min(o.places)) - p_held", "count(*) >= 0"),),
+    ),
+    Flaw(
+        "wake: nobody looks at the lines but whoever leaves one",
+        "complete of a holder, relay whose message is lost, due",
+        "a job comes to its end",
+        (("due", "perform wake_waiters(p_limit);", ""),),
+    ),
+    Flaw(
+        "wake: a turn lasts until its waiter comes",
+        "complete of a holder, relay whose message is lost, due",
+        "a job comes to its end",
+        (("is_late", "coalesce(w.rung_at <= t - interval '5 seconds', false)", "false"),),
     ),
 )
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 FINISHED: Final = ("succeeded", "failed", "cancelled")
 # More rounds than any job of these scenes can need: attempts are bounded, and each is lost once at most.
 _ROUNDS: Final = 20
+# Seconds after which who was rung for a resource has let its turn pass.
+_TURN: Final = 5.0
 # A relay that marks its publish passes over the row of a job that is being claimed just then. If that claim is rolled
 # back the job has no ring in the outbox, and its row knows of none. Here rings are counted, which says more.
 _TOO_STRICT: Final = "a queued job has a ring or a time"
@@ -162,6 +164,11 @@ def _stuck(scene: Scene, job: UUID) -> str | None:
             answer = ledger.worker.claim(job, uuid7())
             if answer.verdict == "granted":
                 ledger.worker.complete(holding_of(answer))
+            continue
+        if state.waiting == "resource":  # until its placement deadline: nobody waits for that
+            ledger.clock.advance(_TURN)
+            ledger.coordinator.expire()
+            ledger.coordinator.due()
             continue
         until = state.lease_until if state.state == "running" else state.wait_until
         if until is None and state.waiting == "pause":

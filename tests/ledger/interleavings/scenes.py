@@ -74,6 +74,7 @@ with k as (delete from brokerjobs.idempotency_key where true),
   t as (delete from brokerjobs.request where true),
   x as (delete from brokerjobs.effect where true), y as (delete from brokerjobs.effect_intent where true),
   u as (delete from brokerjobs.pause where true), v as (delete from brokerjobs.parked where true),
+  z as (delete from brokerjobs.resource where true), i as (delete from brokerjobs.waiter where true),
   n as (delete from notes.ring where true), w as (delete from notes.overwritten where true),
   p as (delete from notes.payment where true)
 delete from brokerjobs.job where true
@@ -101,7 +102,15 @@ select (select array_agg(array[
     from brokerjobs.effect e),
   (select array_agg(array[i.name, i.try::text, a.number::text] order by i.name, i.try, a.number)
     from brokerjobs.effect_intent i join brokerjobs.attempt a on a.id = i.attempt_id),
-  (select array_agg(array[r.asked::text, (r.ask_at <= %(now)s)::text] order by r.opened_at) from brokerjobs.review r)
+  (select array_agg(array[r.asked::text, (r.ask_at <= %(now)s)::text] order by r.opened_at) from brokerjobs.review r),
+  (select array_agg(array[p.name, p.place::text, (p.attempt_id is null)::text,
+      (select count(*) from brokerjobs.job_state z where z.job_id < p.job_id)::text,
+      (select count(*) from brokerjobs.attempt b where b.fencing_number < p.fencing_number)::text]
+      order by p.name, p.place)
+    from brokerjobs.resource p),
+  (select array_agg(array[w.name, (select count(*) from brokerjobs.job_state z where z.job_id < w.job_id)::text,
+      (w.rung_at <= %(now)s - interval '5 seconds')::text] order by w.name, w.since, w.job_id)
+    from brokerjobs.waiter w)
 """
 # Functions that wait for a row wait longer here than a busy machine may need; test_waiters.py has their real time.
 _PATIENT: Final = """

@@ -23,4 +23,4 @@ def test_triples__keep_every_promise_in_every_order(stage: Stage, name: str) -> 
         if story.broken:
             pytest.fail(str(shortest(stage, triple, story)), pytrace=False)
 
-    assert told >= 6  # as many as there are orders of three that exclude one another
+    assert told >= 4  # as there are orders of three that exclude one another; two may do the same in either order

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.ledger.interleavings import batches, effect_triples, grounds, pausing
+from tests.ledger.interleavings import batches, effect_triples, grounds, pausing, resources
 from tests.ledger.interleavings.explorer import Part, Triple
 from tests.ledger.interleavings.programs import (
     ASKED,
@@ -269,5 +269,6 @@ TRIPLES: Final = {
         *batches.TRIPLES,
         *pausing.TRIPLES,
         *effect_triples.TRIPLES,
+        *resources.TRIPLES,
     )
 }
