@@ -75,9 +75,11 @@ class Completions:
         """Commits the start of an attempt before its handler runs."""
         observed_at = datetime.now(UTC)
         answer = await self._started.ask((attempt.holding, observed_at))
-        attempt.started_at = observed_at
         reviews.tell(log, answer.opened)
-        return StartVerdict(answer.verdict)
+        verdict = StartVerdict(answer.verdict)
+        if verdict is StartVerdict.STARTED:  # else its handler never runs, and nothing may say that it did
+            attempt.started_at = observed_at
+        return verdict
 
     def intent(self, intent: effects.Intent, /) -> asyncio.Future[effects.Granted]:
         """Asks for permission to do an effect."""

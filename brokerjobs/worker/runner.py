@@ -145,7 +145,6 @@ class Runner:
             case StartVerdict.STARTED:
                 return True
             case StartVerdict.CANCEL_REQUESTED:
-                attempt.started_at = None
                 attempt.has_ended = True
                 await self._completions.released(attempt, "cancel", classified=True)
             case StartVerdict.LOST | StartVerdict.LOCKED:

@@ -1,14 +1,15 @@
-"""Told to stop while the start is being recorded: the handler never runs, so nobody has to look into what it did."""
+"""What ends before its handler begins: the handler never runs, so nobody has to look into what it did."""
 
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from brokerjobs import App
 from brokerjobs.worker.completions import Completions
 from tests.flow.driving import coordinating, flow
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     import pytest
@@ -74,3 +75,34 @@ async def test_drain_limit__as_the_start_is_recorded_gives_the_job_back(
             record = await made.reached(job, "succeeded", 20)
     assert (given_back["state"], given_back["charged"], given_back["reviews"]) == ("queued", 0, [])
     assert (ran, len(record["attempts"])) == ([1], 2)
+
+
+async def test_start__that_the_ledger_refuses_is_no_start_in_the_record(
+    database: Database, namespace: str, broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = App(namespace)
+    ran: list[int] = []
+    start, asked, may_ask = Completions.start, asyncio.Event(), asyncio.Event()
+
+    async def late(self: Completions, attempt: Attempt) -> StartVerdict:
+        asked.set()
+        await may_ask.wait()
+        return await start(self, attempt)
+
+    @app.job("pay", repeatable=False, lease=timedelta(seconds=20))
+    async def pay(payload: int) -> None:
+        ran.append(payload)
+
+    monkeypatch.setattr(Completions, "start", late)
+    async with flow(app, database, broker_url) as made, coordinating(made), made.working(made.worker()):
+        job = await made.submit(pay, 1, deadline=datetime.now(UTC) + timedelta(seconds=6))
+        await asyncio.wait_for(asked.wait(), 20)
+        await made.reached(job.id, "failed", 20)
+        may_ask.set()
+
+        async def acknowledged() -> dict[str, Any] | None:
+            (attempt,) = (await made.record(job.id))["attempts"]
+            return attempt if attempt["ack_sent_at"] else None
+
+        attempt = await eventually(acknowledged, 20)
+    assert (ran, attempt["started_at"], attempt["observed_started_at"]) == ([], None, None)
