@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import psycopg
 from psycopg import waiting
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from psycopg.abc import PQGen
 
 T = TypeVar("T")
+
+_LOOK_SECONDS: Final = 0.1  # as psycopg's own; `wait_async` by itself has 0, which never lets the event loop rest
 
 
 class PatientConnection(psycopg.Connection[TupleRow]):
@@ -53,6 +55,8 @@ class CancellableConnection(psycopg.AsyncConnection[TupleRow]):
 
     async def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
         """Waits as psycopg does."""
+        if not args:
+            options.setdefault("interval", _LOOK_SECONDS)
         try:
             return await waiting.wait_async(gen, self.pgconn.socket, *args, **options)
         except asyncio.CancelledError:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from psycopg import waiting
 
 from brokerjobs.errors import ConfigurationError, LedgerUnavailable, PermissionDenied, SchemaMismatch
 from brokerjobs.ledger import calls, services
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions, LedgerConnection, Query
+from brokerjobs.ledger.patient import CancellableConnection
 from tests.databases import replaced
 from tests.flow.troubled import troubled
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from tests.databases import Database
     from tests.ledger.ledger_driver import Doors
 
@@ -87,6 +92,22 @@ async def test_fetch__that_was_cancelled_leaves_a_connection_that_answers(shared
             await asyncio.wait_for(connection.fetch(services.schema_version()), 0.2)
 
         assert await asyncio.wait_for(connection.fetch(calls.renew([], [])), 5) == []
+    await connection.close()
+
+
+async def test_connection__looks_up_now_and_then_while_the_server_works(shared: Database) -> None:
+    """psycopg's `wait_async` by itself asks without a pause, and takes all of a processor for it."""
+
+    def looks() -> Generator[waiting.Wait, waiting.Ready | int, int]:
+        end = time.monotonic() + 1.0
+        count = 0
+        while time.monotonic() < end:
+            yield waiting.WAIT_R
+            count += 1
+        return count
+
+    connection = await CancellableConnection.connect(**ConnectOptions(shared.worker_url).arguments())
+    assert 1 <= await connection.wait(looks()) <= 20
     await connection.close()
 
 
