@@ -21,6 +21,9 @@ class Job(NamedTuple):
     deadline: bool = False  # the deadline has passed
     charged: int = 0
     allowed: int = 2  # attempts; a decision of a person grants one more
+    unknown: bool = False  # what became of an effect is unknown
+    given_up: bool = False  # a person has given it up so
+    reviews: int = 0  # how many have opened, where reconcilers ask
 
 
 class Attempt(NamedTuple):
@@ -37,12 +40,24 @@ class Attempt(NamedTuple):
 class Outside(NamedTuple):
     """What happened outside the ledger's own tables."""
 
-    intent: int = 0  # the attempt that holds the effect's intent
-    known: bool = False  # the effect has an outcome
     runs: int = 0  # how often unsafe work began
     runs_allowed: int = 1  # how often somebody has said that it may
     paid: int = 0  # committed writes of handlers' own transactions
     paid_stale: bool = False  # one of them by an attempt that the ledger had given up
+
+
+class Try(NamedTuple):
+    """One try of the effect: its key, and what is known of it."""
+
+    repeatable: bool = False
+    outcome: str = ""  # happened, did not happen
+    by: int = 0  # the attempt that said so; 0: a person, a reconciler
+    holders: tuple[int, ...] = ()  # the attempts that were permitted it
+    denied: tuple[int, ...] = ()  # those of several that said that they did not make the call
+    doubt: str = ""  # open, settled: an attempt said otherwise
+    limit: bool = False  # the time limits of all its calls are over
+    forgotten: bool = False  # the outside knows its key no longer
+    ran: bool = False  # the call has arrived there; the ledger does not know
 
 
 class Ledger(NamedTuple):
@@ -52,6 +67,7 @@ class Ledger(NamedTuple):
     attempts: tuple[Attempt, ...]
     rings: int = 1  # in the outbox, not yet published
     outside: Outside = Outside()
+    tries: tuple[Try, ...] = ()  # of the effect
 
 
 class Worker(NamedTuple):
@@ -64,6 +80,14 @@ class Worker(NamedTuple):
     effect: int = 0  # how far the handler has come with its effect or transaction
 
 
+class Reconciler(NamedTuple):
+    """One that has taken up a review."""
+
+    review: int  # which
+    in_time: bool  # it asked after the time limits of all calls
+    saw: str = ""  # happened, did not happen; too early: it was told so, and asks again when it may
+
+
 class World(NamedTuple):
     """One state of everything."""
 
@@ -73,6 +97,8 @@ class World(NamedTuple):
     delayed: tuple[str, int] | None = None  # a request that is still under way: call and attempt
     faults: int = 0  # that may still happen
     decisions: int = 0  # of persons, that may still happen
+    reconciler: Reconciler | None = None
+    calling: int = 0  # the try, from one, whose call goes on though its handler has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +123,14 @@ class Protocol:
     replay_clears: bool = True
     keeps_its_word: bool = True  # False: a worker that got no answer reports something else
     ack_on_claim: bool = False
+    intent_needs_running: bool = True
+    intent_stops_others: bool = True  # False: an open intent of another attempt stops nobody
+    intent_looks_at_all: bool = True  # False: at the last try only
+    late_outcomes: bool = True  # False: what a fenced off attempt says of its effect is not taken
+    last_outcome_wins: bool = False
+    denial_speaks_for_all: bool = False  # True: "it did not happen" of one attempt, also of others with its key
+    result_obeys_unknown: bool = True
+    reconciler_waits: Literal["to ask", "to say", "never"] = "to ask"  # for the time limits of calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +144,14 @@ class Bounds:
     messages: int = 2
     rings: int = 2
     once: bool = False  # the type is not repeatable
-    effect: bool = False  # the handler has an unsafe effect with an intent
+    effect: Literal["", "once", "repeatable"] = ""  # the handler has one
+    refuses: bool = False  # the outside may refuse a call: it did not happen
+    forgets: bool = False  # the outside forgets keys some time
+    reconciler: bool = False  # reconcilers ask the outside
+    goes_on: bool = False  # a call may go on when its handler has ended, as threads do
+    swallows: bool = False  # a handler may return whatever its effect came to
+    outside_alone: bool = False  # of effects, only what is done outside is looked at
+    late_calls: bool = True  # a process may be paused between permission and call for longer than its limit
     transaction: Literal["", "fences", "completes"] = ""  # the handler has one of its own
     cancel: bool = False
     deadline: bool = False

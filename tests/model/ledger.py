@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.model.effects import Effects
 from tests.model.facts import FINISHED, Attempt, Job, Ledger
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     Answer = tuple[Ledger, str]
 
 # What a handler says of its end, and whether that says that it may be repeated.
-CLASSIFIED = ("temporary", "invalid")
+CLASSIFIED = ("temporary", "invalid", "effect unknown")
 
 
 def granted(attempt: Attempt) -> bool:
@@ -29,6 +30,7 @@ class Functions:
     def __init__(self, protocol: Protocol, bounds: Bounds) -> None:
         self.protocol = protocol
         self.bounds = bounds
+        self.effects = Effects(self)
 
     # A worker's calls.
 
@@ -44,6 +46,8 @@ class Functions:
                 return self.complete(ledger, attempt)
             case "fail":
                 return self.fail(ledger, attempt, said)
+            case "outcome":
+                return self.effects.outcome(ledger, attempt, said)
             case _:
                 return self.release(ledger, attempt)
 
@@ -96,11 +100,15 @@ class Functions:
             return self._accept(ledger, attempt), "accepted"
         if not self._holds_place(ledger, attempt):
             return self._answer_of(ledger, attempt, "completed")
+        unknown = job.unknown and self.protocol.result_obeys_unknown
         by_deadline = job.deadline and self.protocol.result_obeys_deadline
-        if not by_deadline and not (job.cancelled and self.protocol.result_obeys_cancel):
+        if not unknown and not by_deadline and not (job.cancelled and self.protocol.result_obeys_cancel):
             return self._accept(ledger, attempt), "accepted"
-        ledger = self._report(ledger, attempt, "completed", "rejected", "failed" if by_deadline else "cancelled")
-        return self._decide(ledger, "refused"), "rejected"
+        by_cancel = not unknown and not by_deadline
+        ledger = self._report(ledger, attempt, "completed", "rejected", "cancelled" if by_cancel else "failed")
+        decided = self.decide(ledger, "refused")
+        waits_on = job.state == "queued" and decided.job.state == "review"  # whoever runs it next finds it unknown
+        return ledger if waits_on else decided, "rejected"
 
     def fail(self, ledger: Ledger, attempt: int, said: str) -> Answer:
         """recorded | rejected | already_reported | unknown; said: temporary, invalid, unknown"""
@@ -108,7 +116,10 @@ class Functions:
             return self._answer_of(ledger, attempt, said)
         if ledger.job.state != "running":
             return self._report(ledger, attempt, said, "recorded", "failed"), "recorded"
-        decided = self._decide(ledger, said)
+        if said in CLASSIFIED and self.bounds.once:  # the handler itself says that it may be repeated
+            outside = ledger.outside._replace(runs_allowed=ledger.outside.runs_allowed + 1)
+            ledger = ledger._replace(outside=outside)
+        decided = self.decide(ledger, said)
         how = "cancelled" if decided.job.state == "cancelled" else "failed"
         return self._report(decided, attempt, said, "recorded", how), "recorded"
 
@@ -119,7 +130,7 @@ class Functions:
         if ledger.job.state != "running":
             return self._report(ledger, attempt, "released", "recorded", "released"), "recorded"
         given_back = ledger._replace(job=ledger.job._replace(charged=ledger.job.charged - 1))
-        decided = self._decide(given_back, "released")
+        decided = self.decide(given_back, "released")
         how = "cancelled" if decided.job.state == "cancelled" else "released"
         decided = self._report(decided, attempt, "released", "recorded", how)
         return _with(decided, attempt, decided.attempts[attempt - 1]._replace(charged=False)), "recorded"
@@ -158,23 +169,6 @@ class Functions:
         gone = outside.paid_stale or job.state != "running"
         return ledger._replace(outside=outside._replace(paid=1, paid_stale=gone)), "held"
 
-    # Effects: an intent before the call, an outcome after it.
-
-    def intent(self, ledger: Ledger, attempt: int) -> Answer:
-        """granted | known | unknown | lost"""
-        outside = ledger.outside
-        if outside.known:
-            return ledger, "known"
-        if ledger.job.state != "running" or ledger.job.attempt != attempt:
-            return ledger, "lost"
-        if outside.intent:
-            return ledger, "granted" if outside.intent == attempt else "unknown"
-        return ledger._replace(outside=outside._replace(intent=attempt)), "granted"
-
-    def outcome(self, ledger: Ledger) -> Answer:
-        """A fact about the world: taken from the intent's holder however fenced off."""
-        return ledger._replace(outside=ledger.outside._replace(known=True)), "kept"
-
     # A coordinator's, and a person's.
 
     def expire(self, ledger: Ledger) -> Answer:
@@ -183,7 +177,7 @@ class Functions:
         if job.state != "running" or job.lease != "over":
             return ledger, "passed over"
         closed = ledger.attempts[job.attempt - 1]._replace(closed="timed_out")
-        return self._decide(_with(ledger, job.attempt, closed), "lost"), "gave up"
+        return self.decide(_with(ledger, job.attempt, closed), "lost"), "gave up"
 
     def due(self, ledger: Ledger) -> Answer:
         """queued | failed | review | cancelled | passed over"""
@@ -209,17 +203,23 @@ class Functions:
     def decided(self, ledger: Ledger, decision: str) -> Ledger:
         """A person closes a review: retry, happened, give up; or replays a failed job."""
         job, outside = ledger.job, ledger.outside
-        if decision in {"happened", "give up"}:
-            return ledger._replace(job=_ended(job, "succeeded" if decision == "happened" else "failed"))
-        job = job._replace(allowed=max(job.allowed, job.charged + 1))
-        if decision == "replay":
-            job = job._replace(attempt=0) if self.protocol.replay_clears else job
-            return _rung(ledger._replace(job=_queued(job, "delivery")))
-        outside = outside._replace(intent=outside.intent if outside.known else 0, runs_allowed=outside.runs_allowed + 1)
-        ledger = ledger._replace(job=job, outside=outside)
-        if job.cancelled or job.deadline:
-            return ledger._replace(job=_ended(job, "cancelled" if job.cancelled else "failed"))
-        return _rung(ledger._replace(job=_queued(job, "delivery")))
+        match decision:
+            case "happened":
+                ended = _ended(job, "succeeded")._replace(attempt=0)
+                return self.effects.decided(ledger, "happened")._replace(job=ended._replace(unknown=False))
+            case "give up":
+                return ledger._replace(job=_ended(job, "failed")._replace(attempt=0, given_up=True))
+            case "replay":
+                allowed, again = job.charged + 1, _queued(job, "delivery")._replace(cancelled=False)
+                again = again._replace(attempt=0, started=False) if self.protocol.replay_clears else again
+                return _rung(ledger._replace(job=again._replace(allowed=allowed)))
+            case _:
+                outside = outside._replace(runs_allowed=outside.runs_allowed + 1)
+                ledger = self.effects.decided(ledger, "did not happen")._replace(outside=outside)
+                job = ledger.job._replace(allowed=max(job.allowed, job.charged + 1))
+                if job.cancelled or job.deadline:
+                    return ledger._replace(job=_ended(job, "cancelled" if job.cancelled else "failed"))
+                return _rung(ledger._replace(job=_queued(job, "delivery")))
 
     # The rules.
 
@@ -250,15 +250,13 @@ class Functions:
             closed = "completed" if verdict == "accepted" else "rejected"
         return _with(ledger, attempt, mine._replace(said=said, verdict=verdict, closed=closed))
 
-    def _decide(self, ledger: Ledger, ended: str) -> Ledger:
+    def decide(self, ledger: Ledger, ended: str) -> Ledger:
         """Rule R8: where the job goes when its attempt ended so: lost, refused, released, or what its handler said."""
         job, protocol = ledger.job, self.protocol
-        if ended in CLASSIFIED and self.bounds.once:  # the handler itself says that it may be repeated
-            outside = ledger.outside._replace(runs_allowed=ledger.outside.runs_allowed + 1)
-            ledger = ledger._replace(outside=outside)
         heeded = (job.cancelled and protocol.obeys_cancel) or job.deadline
         if self._unknown(ledger, ended) and (protocol.unknown_first or not heeded):
-            return ledger._replace(job=job._replace(state="review", waiting="", lease=""))
+            reviews = job.reviews + (self.bounds.reconciler and job.state != "review")
+            return ledger._replace(job=job._replace(state="review", waiting="", lease="", reviews=reviews))
         if job.cancelled and protocol.obeys_cancel:
             return ledger._replace(job=_ended(job, "cancelled"))
         if job.deadline or ended == "invalid":
@@ -272,11 +270,9 @@ class Functions:
         return ledger._replace(job=_queued(job, "last" if spent else "retry"))
 
     def _unknown(self, ledger: Ledger, ended: str) -> bool:
-        if ended == "unknown":
-            return True
         if ended == "released" and not self.protocol.release_looks:
             return False
-        if self.bounds.effect and ledger.outside.intent and not ledger.outside.known:
+        if ended == "unknown" or ledger.job.unknown:
             return True
         started = ledger.job.started or self.protocol.claimed_counts_as_started
         return self.bounds.once and started and ended not in CLASSIFIED
@@ -293,7 +289,7 @@ class Functions:
             return ledger
         attempt = ledger.job.attempt
         closed = ledger.attempts[attempt - 1]._replace(closed="timed_out")
-        return self._decide(_with(ledger, attempt, closed), "deadline")
+        return self.decide(_with(ledger, attempt, closed), "deadline")
 
     def _take_over(self, ledger: Ledger) -> Ledger:
         attempt = ledger.job.attempt

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.model.effects import is_unknown
 from tests.model.facts import FINISHED
 
 if TYPE_CHECKING:
-    from tests.model.facts import Attempt, Bounds, Ledger
+    from tests.model.facts import Attempt, Bounds, Ledger, Try
     from tests.model.search import Step
 
 
@@ -19,8 +20,9 @@ def broken(before: Ledger, after: Ledger, step: Step, bounds: Bounds) -> str | N
     return (
         _facts(before, after)
         or _charges(after)
-        or _ends(before, after, step, by_person=by_person)
+        or _ends(before, after, step, decided=by_person or step.what.startswith("found "))
         or _outside(before, after, bounds, by_person=by_person)
+        or (_effects(before, after, bounds) if bounds.effect and not bounds.outside_alone else None)
     )
 
 
@@ -56,16 +58,16 @@ def _counts(attempt: Attempt) -> bool:
     return attempt.number > 0 and attempt.charged
 
 
-def _ends(before: Ledger, after: Ledger, step: Step, *, by_person: bool) -> str | None:
+def _ends(before: Ledger, after: Ledger, step: Step, *, decided: bool) -> str | None:
     old, new = before.job, after.job
     if old.state in FINISHED and new.state != old.state and step.what != "a person decides: replay":
         return f"a job that has {old.state} becomes {new.state}"
     if old.state != new.state:
-        if new.cancelled and new.state == "succeeded" and not by_person:
+        if new.cancelled and new.state == "succeeded" and not decided:
             return "a result is accepted in spite of a cancel request"
         if new.cancelled and new.state == "queued":
             return "a cancel request is forgotten"
-        if new.deadline and new.state == "succeeded" and not by_person:
+        if new.deadline and new.state == "succeeded" and not decided:
             return "a result is accepted after the deadline"
     return None
 
@@ -75,7 +77,7 @@ def _outside(before: Ledger, after: Ledger, bounds: Bounds, *, by_person: bool) 
     ended = before.job.state not in FINISHED and after.job.state in {"failed", "cancelled"}
     if (bounds.effect or bounds.once) and new.runs > old.runs and new.runs > new.runs_allowed:
         return "unsafe work is done again though nobody said that it may be"
-    if bounds.effect and ended and not by_person and new.intent and not new.known:
+    if ended and not by_person and not after.job.given_up and any(map(_is_open, after.tries)):
         return "a job ends and hides that the outcome of its effect is unknown"
     if bounds.forbids_false_reviews and after.job.state == "review" != before.job.state and new.runs == 0:
         return "a review is opened for work that never began"
@@ -86,4 +88,32 @@ def _outside(before: Ledger, after: Ledger, bounds: Bounds, *, by_person: bool) 
             return "a handler's transaction commits twice"
         if after.job.state == "succeeded" != before.job.state and new.paid == 0:
             return "a job succeeds without its handler's writes"
+    return None
+
+
+def _is_open(one: Try) -> bool:
+    return not one.outcome and not one.repeatable
+
+
+def _effects(before: Ledger, after: Ledger, bounds: Bounds) -> str | None:
+    job = after.job
+    for old, new in zip(before.tries, after.tries, strict=False):
+        if old.outcome and (old.outcome, old.by) != (new.outcome, new.by):
+            return "what became of an effect is written again"
+        if new.holders != old.holders and (not old.repeatable or before.job.state != "running"):
+            return "an effect that may not be repeated is permitted again"
+    permitted = [one.holders for one in after.tries] != [one.holders for one in before.tries]
+    if permitted and any(one.doubt == "open" for one in before.tries):
+        return "an effect is permitted while one of its tries is in doubt"
+    if permitted and (before.job.state, before.job.attempt) != ("running", after.tries[-1].holders[-1]):
+        return "an effect is permitted to an attempt that does not run"
+    if job.state not in {"running", "review"} and not job.given_up and any(map(_is_open, after.tries)):
+        return "an effect is unknown, and its job neither runs nor is in review"
+    if job.state not in {"succeeded", "cancelled"} and job.unknown != any(map(is_unknown, after.tries)):
+        return "the row does not know whether an effect is unknown"
+    if job.state == "succeeded" != before.job.state and any(map(is_unknown, after.tries)):
+        return "a success hides an unknown effect"
+    said = after.attempts[job.attempt - 1].said if job.attempt else ""
+    if job.state == "review" and not job.unknown and said != "unknown" and not (bounds.once and job.started):
+        return "a review waits for a person though nothing is unknown"
     return None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from uuid_utils.compat import uuid7
 
+from tests.ledger.effects import Effects
 from tests.ledger.ledger_caller import TEMPORARY, holding_of
 from tests.model.traces import BEFORE_COMMIT
 
@@ -21,14 +22,21 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from brokerjobs.ledger.calls import Holding
+    from brokerjobs.ledger.effects import OpenReview
     from tests.ledger.ledger_caller import Caller
     from tests.ledger.ledger_driver import Ledger
-    from tests.model.facts import Bounds
+    from tests.model.facts import Bounds, Try
     from tests.model.facts import Ledger as ModelLedger
     from tests.model.search import Step
     from tests.model.traces import Branch
 
-FAILURES = {"temporary": "temporary", "invalid": "invalid", "unknown": "unsafe"}  # the model's word, the ledger's class
+FAILURES = {  # the model's word, what it is in the ledger
+    "temporary": {"class": "temporary"},
+    "invalid": {"class": "invalid"},
+    "unknown": {"class": "unsafe"},
+    "effect unknown": {"class": "unsafe", "type": "EffectUnknown"},
+}
+LIMIT = 10.0  # seconds, of every call
 _LONG = timedelta(days=300)
 _SET_CLOCK = """
 with tick as (update brokerjobs.service set ticked_at = %(now)s) update brokerjobs.test_clock set at = %(now)s
@@ -45,10 +53,22 @@ select jsonb_build_object(
     'charged', s.charged, 'the row knows of a report', s.reported and s.attempt_id is not null,
     'rings', (select count(*) from brokerjobs.outbox o where o.job_id = s.job_id and o.kind = 'doorbell'),
     'attempts', (select coalesce(jsonb_agg(jsonb_build_array(a.number, coalesce(a.closed_as, ''),
-        case a.reported_as when 'failed' then case a.failure ->> 'class' when 'unsafe' then 'unknown'
-          else a.failure ->> 'class' end else coalesce(a.reported_as, '') end,
+        case a.reported_as when 'failed' then case when a.failure ->> 'type' = 'EffectUnknown' then 'effect unknown'
+          when a.failure ->> 'class' = 'unsafe' then 'unknown' else a.failure ->> 'class' end
+          else coalesce(a.reported_as, '') end,
         coalesce(a.verdict, ''), a.charged) order by a.number), '[]')
-      from brokerjobs.attempt a where a.job_id = s.job_id))
+      from brokerjobs.attempt a where a.job_id = s.job_id),
+    'an effect is unknown', s.unknown_effect,
+    'tries', (select coalesce(jsonb_agg(jsonb_build_array(e.repeatable, replace(coalesce(e.outcome, ''), '_', ' '),
+        coalesce((select a.number from brokerjobs.attempt a where a.id = e.attempt_id), 0),
+        (select jsonb_agg(a.number order by a.number) from brokerjobs.effect_intent i
+          join brokerjobs.attempt a on a.id = i.attempt_id where (i.job_id, i.name, i.try) = (e.job_id, e.name, e.try)),
+        (select coalesce(jsonb_agg(a.number order by a.number), '[]') from brokerjobs.late_report l
+          join brokerjobs.attempt a on a.id = l.attempt_id
+          where l.job_id = e.job_id and l.reported_as = format('effect %%s/%%s did_not_happen', e.name, e.try)),
+        case when e.settled_at is not null then 'settled' when e.contradicted_at is not null then 'open' else '' end)
+        order by e.try), '[]')
+      from brokerjobs.effect e where e.job_id = s.job_id))
   from brokerjobs.job_state s, (select brokerjobs.clock() as now) c where s.job_id = %s
 """
 
@@ -64,6 +84,7 @@ class Standing:
     job: UUID
     ids: tuple[UUID, ...]
     holdings: tuple[Holding | None, ...]
+    review: OpenReview | None = None  # that a reconciler has taken up
     story: tuple[str, ...] = ()
 
 
@@ -90,6 +111,8 @@ class Replay:
         nobody = (None,) * self._bounds.attempts
         self._owner.begin()
         try:
+            if self._bounds.forgets:  # what is known of a key's validity is never changed otherwise
+                self._owner.sql("alter table brokerjobs.effect disable trigger effect_identity_once")
             job = self._ledger.submit(kind, by=self._owner)
             place = Standing(job, tuple(uuid7() for _ in nobody), nobody)
             self._compare(tree.ledger, place)
@@ -137,6 +160,8 @@ class Replay:
             case "publish":
                 self._publish_doorbell()
                 return "", place
+            case "a" | "review_ask" | "found":
+                return self._review(name, said, place)
             case "the":
                 self._let_time_pass(step.what, job)
                 return "", place
@@ -145,13 +170,34 @@ class Replay:
                 assert holding is not None
                 return self._report(name, said, holding, lost=step.note == BEFORE_COMMIT), place
 
+    def _review(self, name: str, said: str, place: Standing) -> tuple[str, Standing]:
+        """Somebody decides, or a reconciler asks and says what it found."""
+        match name:
+            case "a":
+                return self._decide(said.removeprefix("person decides: "), place.job), place
+            case "review_ask":
+                reviews = Effects(self._owner).ask("work", "once")
+                return "" if reviews else "nothing to ask about", replace(place, review=next(iter(reviews), None))
+            case _:
+                assert place.review is not None
+                finding = {"as": said.replace(" ", "_"), "result": 1, "reference": "psp 7"}
+                return Effects(self._owner).found(place.review, **finding).verdict, place
+
+    def _decide(self, decision: str, job: UUID) -> str:
+        if decision == "replay":
+            (verdict,) = self._owner.replay(job, attempts=1)
+        else:
+            verdict = self._owner.resolve(job, decision.replace(" ", "_"))["verdict"]
+        return "" if verdict in {"decided", "replayed"} else verdict
+
     def _publish_doorbell(self) -> None:
-        kind = None
-        while kind != "doorbell":  # the dead letter of a failed job goes the same way
-            (message,), _ = self._owner.outbox_take(limit=1)
-            assert message.ticket is not None
-            self._owner.outbox_done(message.ticket)
-            kind = message.kind
+        for _ in range(10):  # dead letters go the same way, and are dropped if their job was replayed
+            messages, _ = self._owner.outbox_take(limit=1)
+            self._owner.outbox_done(*(message.ticket for message in messages if message.ticket is not None))
+            if any(message.kind == "doorbell" for message in messages):
+                return
+        message = "no doorbell is in the outbox"
+        raise Disagreement(message)
 
     def _claim(self, attempt: int, place: Standing) -> tuple[str, Standing]:
         answer = self._owner.claim(place.job, place.ids[attempt - 1])
@@ -169,13 +215,30 @@ class Replay:
             case "complete":
                 return caller.complete(holding).verdict
             case "fail":
-                return caller.fail(holding, {**TEMPORARY, "class": FAILURES[said]}).verdict
+                return caller.fail(holding, {**TEMPORARY, **FAILURES[said]}).verdict
             case "release":
                 return caller.release(holding).verdict
             case "asked":
                 return caller.asked(holding).verdict
+            case "intent":
+                return self._intend(holding)
+            case "outcome":
+                return self._say(holding, happened=said == "happened")
             case _:
                 return self._transaction(name, holding, lost=lost)
+
+    def _intend(self, holding: Holding) -> str:
+        repeatable, valid_for = self._bounds.effect == "repeatable", 1e6 if self._bounds.forgets else None
+        answer = Effects(self._owner).intend(holding, repeatable=repeatable, valid_for=valid_for, limit=LIMIT)
+        before = answer.verdict == "lost" and answer.try_ is not None
+        return "lost, permitted before" if before else answer.verdict
+
+    def _say(self, holding: Holding, *, happened: bool) -> str:
+        query = "select try from brokerjobs.effect_intent where attempt_id = %s"
+        ((permitted,),) = self._owner.sql(query, holding.attempt_id)
+        effects = Effects(self._owner)
+        said = effects.happened if happened else effects.did_not_happen
+        return said(holding, try_=permitted).verdict
 
     def _transaction(self, name: str, holding: Holding, *, lost: bool) -> str:
         self._owner.sql("savepoint users")
@@ -196,9 +259,19 @@ class Replay:
         if what == "the deadline passes":
             owner.execute("update brokerjobs.job_state set deadline = brokerjobs.clock() where job_id = %s", [job])
             return
-        until = state.lease_until if what == "the lease runs out" else state.wait_until
-        assert until is not None
-        owner.execute(_SET_CLOCK, {"now": until})
+        if what == "the outside forgets the key":
+            query = (
+                "update brokerjobs.effect set valid_until = brokerjobs.clock() where job_id = %s and outcome is null"
+            )
+            owner.execute(query, [job])
+            return
+        times = [state.lease_until if what == "the lease runs out" else state.wait_until]
+        if self._bounds.reconciler and what != "the lease runs out":
+            ((limit,),) = self._owner.sql(
+                "select max(at + time_limit) from brokerjobs.effect_intent where job_id = %s", job
+            )
+            times.append(limit)
+        owner.execute(_SET_CLOCK, {"now": max(time for time in times if time is not None)})
 
     def _compare(self, model: ModelLedger, place: Standing) -> None:
         ((seen,),) = self._owner.sql(_SEEN, place.job)
@@ -228,8 +301,15 @@ def _shown(model: ModelLedger) -> dict[str, Any]:
         "charged": job.charged,
         "rings": model.rings,
         "attempts": [[a.number, a.closed, a.said, a.verdict, a.charged] for a in granted],
+        "an effect is unknown": job.unknown,
+        "tries": [_shown_try(one, by_number) for one in model.tries],
         "the row knows of a report": bool(job.attempt and model.attempts[job.attempt - 1].said),
     }
+
+
+def _shown_try(one: Try, by_number: dict[int, int]) -> list[Any]:
+    holders, denied = (sorted(by_number[n] for n in some) for some in (one.holders, one.denied))
+    return [one.repeatable, one.outcome, by_number[one.by], holders, denied, one.doubt]
 
 
 def _told(place: Standing, difference: str) -> str:

@@ -1,4 +1,7 @@
-"""An exclusive resource: two jobs that need it, two attempts each; and who wakes those that wait for it."""
+"""An exclusive resource: two jobs that need it, two attempts each; and who wakes those that wait for it.
+
+Only a model: the ledger has no exclusive resources yet.
+"""
 
 from __future__ import annotations
 

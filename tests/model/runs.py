@@ -13,6 +13,7 @@ from tests.model.search import Found, Search
 from tests.model.world import Model
 
 _AS_BUILT: Final = Protocol()
+_UNKNOWN_ELSEWHERE: Final = "an effect is unknown, and its job neither runs nor is in review"
 _UNSAFE_AGAIN: Final = "unsafe work is done again though nobody said that it may be"
 
 
@@ -81,9 +82,78 @@ AS_WRITTEN: Final = (
     Run(
         "A11",
         "may a cancel or a deadline end a job whose effect has no outcome?",
-        Bounds(faults=0, effect=True, cancel=True, deadline=True, drain=False),
+        Bounds(faults=0, effect="once", cancel=True, deadline=True, drain=False),
         Protocol(unknown_first=False),
         breaks="a job ends and hides that the outcome of its effect is unknown",
+    ),
+    Run(
+        "A10",
+        "may a release leave an unknown effect behind?",
+        Bounds(faults=0, attempts=2, effect="once"),
+        Protocol(release_looks=False),
+        breaks=_UNKNOWN_ELSEWHERE,
+    ),
+    Run(
+        "A9 unstopped",
+        "may an open intent of another attempt stop nobody?",
+        Bounds(faults=1, attempts=2, effect="once", drain=False, outside_alone=True),
+        Protocol(takes_over=True, intent_stops_others=False),
+        breaks=_UNSAFE_AGAIN,
+    ),
+    Run(
+        "C9 given up",
+        "may an effect be permitted to an attempt that was given up?",
+        Bounds(faults=0, attempts=2, effect="once", drain=False),
+        Protocol(intent_needs_running=False),
+        breaks="an effect is permitted to an attempt that does not run",
+    ),
+    Run(
+        "C9 result",
+        "may a result be accepted while what became of its effect is unknown?",
+        Bounds(faults=0, attempts=2, effect="once", swallows=True, drain=False),
+        Protocol(result_obeys_unknown=False),
+        breaks=_UNKNOWN_ELSEWHERE,
+    ),
+    Run(
+        "C9 twice",
+        "may a second outcome replace the first?",
+        Bounds(faults=0, attempts=2, effect="once", decisions=1, drain=False),
+        Protocol(last_outcome_wins=True),
+        breaks="what became of an effect is written again",
+    ),
+    Run(
+        "C9 doubt",
+        "may an effect be tried again though an earlier try is in doubt?",
+        Bounds(faults=0, attempts=3, allowed=3, effect="once", refuses=True, decisions=1, drain=False),
+        Protocol(intent_looks_at_all=False),
+        breaks="an effect is permitted while one of its tries is in doubt",
+    ),
+    Run(
+        "C9 one of two",
+        'may "it did not happen" of one attempt speak for another with the same key?',
+        Bounds(faults=0, allowed=3, effect="repeatable", refuses=True, drain=False),
+        Protocol(denial_speaks_for_all=True),
+        breaks=_UNSAFE_AGAIN,
+    ),
+    Run(
+        "C9 hook",
+        "may a reconciler be believed while a call may be under way?",
+        Bounds(faults=0, attempts=2, effect="once", reconciler=True, goes_on=True, late_calls=False, drain=False),
+        Protocol(reconciler_waits="never"),
+        breaks=_UNSAFE_AGAIN,
+    ),
+    Run(
+        "C9 slow hook",
+        "may a reconciler that asked before the call's time limit be believed after it?",
+        Bounds(faults=0, attempts=2, effect="once", reconciler=True, goes_on=True, late_calls=False, drain=False),
+        Protocol(reconciler_waits="to say"),
+        breaks=_UNSAFE_AGAIN,
+    ),
+    Run(
+        "C9 paused",
+        "does a call stay safe that arrives after its time limit? No protocol can make it so",
+        Bounds(faults=0, attempts=2, effect="once", reconciler=True, drain=False),
+        breaks=_UNSAFE_AGAIN,
     ),
     Run(
         "A12",
@@ -160,8 +230,43 @@ AS_BUILT: Final = (
     Run("F1", "the core", Bounds(faults=1)),
     Run("F2", "with cancels", Bounds(faults=1, attempts=2, cancel=True)),
     Run("F3", "with cancels and deadlines", Bounds(faults=0, cancel=True, deadline=True, other_ends=True)),
-    Run("F5", "effects, cancels, deadlines", Bounds(faults=0, attempts=2, effect=True, cancel=True, deadline=True)),
-    Run("F6", "effects and decisions", Bounds(faults=0, attempts=2, effect=True, decisions=1)),
+    Run("F4", "effects", Bounds(faults=1, attempts=2, effect="once", hangs=False, drain=False)),
+    Run("F5", "effects, cancels, deadlines", Bounds(faults=0, attempts=2, effect="once", cancel=True, deadline=True)),
+    Run("F6", "effects and decisions", Bounds(faults=0, attempts=2, effect="once", decisions=2, refuses=True)),
+    Run(
+        "F6 replays",
+        "effects that were given up",
+        Bounds(faults=0, attempts=2, allowed=1, effect="once", decisions=2, replay=True, cancel=True, drain=False),
+    ),
+    Run(
+        "F6 thrice",
+        "effects and a decision, three attempts",
+        Bounds(faults=0, allowed=3, effect="once", decisions=1, drain=False, messages=1, rings=1),
+    ),
+    Run(
+        "F6 keys",
+        "effects with keys that are forgotten",
+        Bounds(faults=0, attempts=2, effect="repeatable", refuses=True, forgets=True, decisions=1, drain=False),
+    ),
+    Run(
+        "F6 asked",
+        "effects, reconcilers, a decision",
+        Bounds(
+            faults=0,
+            attempts=2,
+            effect="once",
+            reconciler=True,
+            goes_on=True,
+            late_calls=False,
+            decisions=1,
+            drain=False,
+        ),
+    ),
+    Run(
+        "F6 once",
+        "effects of types that are not repeatable",
+        Bounds(faults=0, attempts=2, once=True, effect="once", decisions=1),
+    ),
     Run("F7", "replays", Bounds(faults=1, attempts=2, allowed=1, decisions=1, replay=True, drain=False)),
     Run("F8", "ack on claim", Bounds(faults=1, attempts=2), Protocol(ack_on_claim=True)),
     Run("F9", "transactions that fence", Bounds(faults=0, transaction="fences")),
@@ -182,7 +287,21 @@ AS_BUILT: Final = (
     Run(
         "A9",
         "an intent stops the second of two attempts whatever else is wrong",
-        Bounds(faults=0, attempts=2, effect=True),
-        Protocol(takes_over=True, release_looks=False),
+        Bounds(
+            faults=1, attempts=2, effect="once", outside_alone=True, drain=False, delays=False, hangs=False, messages=1
+        ),
+        Protocol(takes_over=True),
+    ),
+    Run(
+        "A10 stopped",
+        "also if the first was released",
+        Bounds(faults=0, attempts=2, effect="once", outside_alone=True),
+        Protocol(release_looks=False),
+    ),
+    Run(
+        "A18",
+        "so it does before the start is recorded",
+        Bounds(faults=0, attempts=2, once=True, effect="once", outside_alone=True),
+        Protocol(takes_over=True, start_awaited=False),
     ),
 )

@@ -52,6 +52,20 @@ CHANGES_OF_SQL = [
     ("move_job", "if d.waiting = 'delivery' then", "if false then", "repeatable, with lost replies"),
     ("record_failure", "s.charged := s.charged - 1;", "", "repeatable, with lost replies"),
     ("fence_v1", "p_fencing_number, true)", "p_fencing_number, false)", "transactions that fence"),
+    ("effect_known", "if s.state = 'review' then", "if false then", "effects and decisions"),
+    (
+        "effect_outcome",
+        "v_others := p_outcomes",
+        "v_others := false and p_outcomes",
+        "effects with keys that are forgotten",
+    ),
+    ("effects_decided", "if e.outcome is null then", "if false then", "effects and decisions"),
+    (
+        "review_found",
+        "if v_believed_at > coalesce",
+        "if false and v_believed_at > coalesce",
+        "effects, reconcilers, deadlines",
+    ),
 ]
 
 
@@ -77,6 +91,12 @@ CHANGES_OF_MODEL = [
     (Protocol(rings_on_release=False), "repeatable, with cancel and deadline"),
     (Protocol(two_facts=False), "repeatable, with cancel and deadline"),
     (Protocol(fence_needs_running=False), "transactions that fence"),
+    (Protocol(intent_needs_running=False), "effects and decisions"),
+    (Protocol(intent_stops_others=False), "effects that were given up"),
+    (Protocol(late_outcomes=False), "effects with lost replies"),
+    (Protocol(denial_speaks_for_all=True), "effects with keys that are forgotten"),
+    (Protocol(result_obeys_unknown=False), "effects and cancels"),
+    (Protocol(reconciler_waits="never"), "effects, reconcilers, deadlines"),
 ]
 
 

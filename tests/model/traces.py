@@ -29,6 +29,7 @@ CALLS = {
     "fail temporary",
     "fail invalid",
     "fail unknown",
+    "fail effect unknown",
     "release",
     "asked",
     "hand_back",
@@ -38,8 +39,24 @@ CALLS = {
     "due",
     "cancel",
     "publish",
+    "intent",
+    "outcome happened",
+    "outcome did not happen",
+    "a person decides: retry",
+    "a person decides: happened",
+    "a person decides: give up",
+    "a person decides: replay",
+    "review_ask",
+    "found happened",
+    "found did not happen",
 }
-TIMES = {"the lease runs out", "the time of the next try comes", "the deadline passes"}
+TIMES = {
+    "the lease runs out",
+    "the time of the next try comes",
+    "the deadline passes",
+    "the time limits of calls pass",
+    "the outside forgets the key",
+}
 BEFORE_COMMIT = "connection lost before its COMMIT"
 
 
@@ -144,6 +161,7 @@ def _walk(model: Model, chance: random.Random, steps: int) -> list[tuple[Step, W
 
 _QUIET = Bounds(faults=0, attempts=2, messages=1, hangs=False, loses_messages=False, reconcile=False)
 _HEEDING = replace(_QUIET, cancel=True, deadline=True)
+_EFFECT = replace(_QUIET, effect="once", rings=1)
 SELECTIONS = (
     Selection("repeatable, with lost replies", replace(_QUIET, faults=1)),
     Selection("repeatable, with cancel and deadline", replace(_HEEDING, other_ends=True)),
@@ -151,4 +169,21 @@ SELECTIONS = (
     Selection("not repeatable, with cancel and deadline", replace(_HEEDING, once=True, other_ends=True)),
     Selection("transactions that complete", replace(_QUIET, faults=1, transaction="completes", cancel=True)),
     Selection("transactions that fence", replace(_HEEDING, transaction="fences")),
+    Selection("effects and decisions", replace(_EFFECT, decisions=1, refuses=True, drain=False), walks=20),
+    Selection("effects and cancels", replace(_EFFECT, cancel=True, swallows=True), walks=20),
+    Selection("effects with lost replies", replace(_EFFECT, faults=1, allowed=1, drain=False), walks=20),
+    Selection(
+        "effects that were given up", replace(_EFFECT, allowed=1, decisions=2, replay=True, drain=False), walks=20
+    ),
+    Selection(
+        "effects with keys that are forgotten",
+        replace(_EFFECT, effect="repeatable", forgets=True, refuses=True, drain=False),
+        walks=20,
+    ),
+    Selection(
+        "effects, reconcilers, deadlines",
+        replace(_EFFECT, reconciler=True, goes_on=True, late_calls=False, deadline=True, drain=False),
+        walks=20,
+    ),
+    Selection("effects of types that are not repeatable", replace(_EFFECT, once=True, decisions=1), walks=20),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.model.effects import own_try
 from tests.model.facts import Worker, World
 from tests.model.search import Step
 
@@ -22,6 +23,7 @@ REPORTS = {
     "temporary": "fail temporary",
     "invalid": "fail invalid",
     "unknown": "fail unknown",
+    "effect unknown": "fail effect unknown",
     "released": "release",
 }
 
@@ -70,7 +72,7 @@ class Workers:
             ledger, answer = self.functions.start(world.ledger, attempt)
             match answer:
                 case "started":
-                    mine, begun = worker._replace(phase="active"), _running(ledger)
+                    mine, begun = worker._replace(phase="active"), self._running(ledger)
                 case "cancel_requested":
                     mine, begun = _reports(worker, "released"), ledger
                 case _:
@@ -79,10 +81,16 @@ class Workers:
             if world.faults:
                 yield Step("start", attempt, answer, "reply lost", fault=True), world._replace(ledger=ledger)
         else:
-            after = _set(world, number, worker._replace(phase="active"), _running(world.ledger))
+            after = _set(world, number, worker._replace(phase="active"), self._running(world.ledger))
             yield Step("the handler starts, unrecorded", attempt), after
         if self.bounds.drain:
             yield Step("drain before the start", attempt), _set(world, number, _reports(worker, "released"))
+
+    def _running(self, ledger: Ledger) -> Ledger:
+        """The handler's work begins, and may do its damage; with an effect that is done by its call."""
+        outside = ledger.outside
+        runs = outside.runs if self.bounds.effect else min(outside.runs + 1, 3)
+        return ledger._replace(outside=outside._replace(runs=runs))
 
     def _delivered(self, world: World, number: int, worker: Worker) -> Iterator[Happening]:
         ledger, attempt = world.ledger, worker.attempt
@@ -118,6 +126,9 @@ class Workers:
             yield from self._transaction(world, number, worker)
             return
         done = worker.effect == 3 or not (bounds.effect or bounds.transaction)
+        done = done or (bounds.swallows and worker.effect > 0)
+        if worker.effect == 6:
+            return
         for outcome, may in (
             ("completed", done),
             ("temporary", True),
@@ -129,26 +140,44 @@ class Workers:
                 yield Step(f"the handler ends: {outcome}", attempt), _set(world, number, _reports(worker, outcome))
 
     def _effect(self, world: World, number: int, worker: Worker) -> Iterator[Happening]:
-        attempt, outside = worker.attempt, world.ledger.outside
+        """Asks (0), is permitted (1), has called (2), is done (3), was refused (4), cannot do it (5), withdraws (6)."""
+        attempt, effects, bounds = worker.attempt, self.functions.effects, self.bounds
         match worker.effect:
             case 0:
-                ledger, answer = self.functions.intent(world.ledger, attempt)
+                ledger, answer = effects.intent(world.ledger, attempt)
                 mine = {
                     "granted": worker._replace(effect=1),
-                    "known": worker._replace(effect=3),
-                    "unknown": _reports(worker, "unknown"),
+                    "happened": worker._replace(effect=3),
+                    "unknown": _reports(worker, "effect unknown"),
+                    "lost, permitted before": worker._replace(effect=6),
                 }.get(answer, _settles(worker))
                 yield Step("intent", attempt, answer), _set(world, number, mine, ledger)
                 if world.faults:
                     yield Step("intent", attempt, answer, "reply lost", fault=True), world._replace(ledger=ledger)
             case 1:
-                ran = world.ledger._replace(outside=outside._replace(runs=min(outside.runs + 1, 3)))
-                after = _set(world, number, worker._replace(effect=2), ran)
-                yield Step("CALLS the outside service", attempt), after
-            case 2:
-                ledger, answer = self.functions.outcome(world.ledger)
-                after = _set(world, number, worker._replace(effect=3), ledger)
-                yield Step("outcome", attempt, answer), after
+                own = own_try(world.ledger, attempt)
+                assert own is not None
+                if bounds.late_calls or not world.ledger.tries[own].limit:
+                    after = _set(world, number, worker._replace(effect=2), called(world.ledger, own))
+                    yield Step("CALLS the outside service", attempt), after
+                if bounds.goes_on and not world.calling:
+                    ends = world._replace(calling=own + 1)
+                    note = "its call goes on"
+                    yield (
+                        Step("the handler ends: temporary", attempt, note=note),
+                        _set(ends, number, _reports(worker, "temporary")),
+                    )
+                if bounds.refuses:
+                    refused = _set(world, number, worker._replace(effect=4))
+                    yield Step("the outside service refuses the call", attempt), refused
+            case 2 | 4 | 6:
+                said = "happened" if worker.effect == 2 else "did not happen"
+                ledger, answer = effects.outcome(world.ledger, attempt, said)
+                mine = _settles(worker) if worker.effect == 6 else worker._replace(effect=worker.effect + 1)
+                yield Step(f"outcome {said}", attempt, answer), _set(world, number, mine, ledger)
+                if world.faults and bounds.delays and world.delayed is None:
+                    late = _set(world._replace(delayed=(f"outcome {said}", attempt)), number, mine)
+                    yield Step(f"outcome {said}", attempt, note="delayed", fault=True), late
             case _:
                 return
 
@@ -207,10 +236,9 @@ class Workers:
 
 def _set(world: World, number: int, worker: Worker, ledger: Ledger | None = None) -> World:
     """Workers are kept in order: which of two does something makes no difference."""
-    old, workers, messages, delayed, faults, decisions = world
-    other = workers[1 - number]
+    other = world.workers[1 - number]
     pair = (worker, other) if worker <= other else (other, worker)
-    return World(old if ledger is None else ledger, pair, messages, delayed, faults, decisions)
+    return world._replace(ledger=world.ledger if ledger is None else ledger, workers=pair)
 
 
 def _reports(worker: Worker, outcome: str) -> Worker:
@@ -227,6 +255,12 @@ def _mint(ledger: Ledger, attempt: int) -> Ledger:
     return ledger._replace(attempts=tuple(attempts))
 
 
-def _running(ledger: Ledger) -> Ledger:
-    """The handler's work begins, and may do its damage."""
-    return ledger._replace(outside=ledger.outside._replace(runs=min(ledger.outside.runs + 1, 3)))
+def called(ledger: Ledger, at: int) -> Ledger:
+    """A call arrives; what the outside knows by its key it does not do again."""
+    one, outside = ledger.tries[at], ledger.outside
+    again = one.ran and one.repeatable and not one.forgotten
+    ran = one._replace(ran=True)
+    return ledger._replace(
+        tries=(*ledger.tries[:at], ran, *ledger.tries[at + 1 :]),
+        outside=outside if again else outside._replace(runs=min(outside.runs + 1, 3)),
+    )

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.model.facts import FINISHED, Attempt, Job, Ledger, World
+from tests.model.effects import is_unknown
+from tests.model.facts import FINISHED, Attempt, Job, Ledger, Reconciler, World
 from tests.model.ledger import Functions
 from tests.model.promises import broken
 from tests.model.search import Step
-from tests.model.workers import IDLE, Workers
+from tests.model.workers import IDLE, Workers, called
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +58,10 @@ class Model:
         yield from self._time(world)
         yield from self._coordinator(world)
         yield from self._persons(world)
+        if self.bounds.effect:
+            yield from self._outside(world)
+        if self.bounds.reconciler:
+            yield from self._reconciler(world)
 
     # The broker, relays, time, coordinators, persons.
 
@@ -82,13 +87,13 @@ class Model:
 
     def _time(self, world: World) -> Iterator[Happening]:
         ledger, job = world.ledger, world.ledger.job
-        if job.lease == "live":
-            yield Step("the lease runs out"), world._replace(ledger=ledger._replace(job=job._replace(lease="over")))
+        if job.lease == "live" and not self._calls_in_time(world):
+            over = _limits_over(ledger) if self.bounds.reconciler else ledger
+            yield Step("the lease runs out"), world._replace(ledger=over._replace(job=job._replace(lease="over")))
         if not job.ripe:
-            yield (
-                Step("the time of the next try comes"),
-                world._replace(ledger=ledger._replace(job=job._replace(ripe=True))),
-            )
+            over = _limits_over(ledger) if self.bounds.reconciler else ledger  # it is longer than a call may take
+            ripe = world._replace(ledger=over._replace(job=job._replace(ripe=True)))
+            yield Step("the time of the next try comes"), ripe
         if self.bounds.deadline and not job.deadline and job.state not in FINISHED:
             passed = ledger._replace(job=job._replace(deadline=True))
             yield Step("the deadline passes"), world._replace(ledger=passed)
@@ -123,7 +128,54 @@ class Model:
             decided = self.functions.decided(ledger, decision)
             yield Step(f"a person decides: {decision}"), world._replace(ledger=decided, decisions=world.decisions - 1)
 
+    # The service outside, and reconcilers who ask it.
+
+    def _calls_in_time(self, world: World) -> bool:
+        """A call of which the time limit holds is under way: until it has arrived or was given up no limit passes."""
+        under_way = any(worker.phase == "active" and worker.effect == 1 for worker in world.workers)
+        return (under_way or world.calling > 0) and not self.bounds.late_calls
+
+    def _outside(self, world: World) -> Iterator[Happening]:
+        ledger = world.ledger
+        if world.calling:
+            after = called(ledger, world.calling - 1)
+            yield Step("a call that went on arrives"), world._replace(ledger=after, calling=0)
+            yield Step("a call that went on is given up"), world._replace(calling=0)
+        if self.bounds.forgets and ledger.tries:
+            last = ledger.tries[-1]
+            permitted = any(worker.phase == "active" and worker.effect == 1 for worker in world.workers)
+            if not last.outcome and last.repeatable and not last.forgotten and not permitted and not world.calling:
+                tries = (*ledger.tries[:-1], last._replace(forgotten=True))
+                yield Step("the outside forgets the key"), world._replace(ledger=ledger._replace(tries=tries))
+        if self.bounds.reconciler and not self._calls_in_time(world) and _waits_for_limits(ledger):
+            yield Step("the time limits of calls pass"), world._replace(ledger=_limits_over(ledger))
+
+    def _reconciler(self, world: World) -> Iterator[Happening]:
+        ledger, job, asks = world.ledger, world.ledger.job, world.reconciler
+        waits, same = _waits_for_limits(ledger), asks is not None and job.reviews == asks.review
+        if asks is None or asks.saw == "too early":
+            if job.state == "review" and not (same and waits):
+                yield Step("review_ask"), world._replace(reconciler=Reconciler(job.reviews, in_time=not waits))
+        elif not asks.saw:
+            happened = any(one.ran for one in ledger.tries)
+            seen = asks._replace(saw="happened" if happened else "did not happen")
+            yield Step("the reconciler looks", answer=seen.saw), world._replace(reconciler=seen)
+        elif job.state != "review" or not same:
+            yield Step(f"found {asks.saw}", answer="closed"), world._replace(reconciler=None)
+        else:
+            in_time = {"to ask": asks.in_time, "to say": not waits, "never": True}[self.protocol.reconciler_waits]
+            after, answer = self.functions.effects.found(ledger, happened=asks.saw == "happened", in_time=in_time)
+            again = asks._replace(saw="too early") if answer == "too_early" else None
+            yield Step(f"found {asks.saw}", answer=answer), world._replace(ledger=after, reconciler=again)
+
+
+def _waits_for_limits(ledger: Ledger) -> bool:
+    return any(is_unknown(one) and not one.limit for one in ledger.tries)
+
+
+def _limits_over(ledger: Ledger) -> Ledger:
+    return ledger._replace(tries=tuple(one._replace(limit=True) for one in ledger.tries))
+
 
 def _at_a_cost(world: World) -> World:
-    ledger, workers, messages, delayed, faults, decisions = world
-    return World(ledger, workers, messages, delayed, faults - 1, decisions)
+    return world._replace(faults=world.faults - 1)
