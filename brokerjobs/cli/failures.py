@@ -151,6 +151,8 @@ _BY_CODE: Final = {
     ExitCode.REFUSED: "mend it and submit again: nothing was recorded",
 }
 _SETTINGS: Final = "config/brokerjobs.toml lists every setting"
+_MANY: Final = "brokerjobs jobs cancel --type"  # one job is cancelled by a producer, too
+_OF_MANY: Final = ("queued_jobs", "cancel_queued")  # functions that it calls
 # What a login needs to be granted for a command; a producer's right is the usual one.
 _KINDS: Final = {
     "brokerjobs worker": "worker",
@@ -173,6 +175,7 @@ _KINDS: Final = {
     "brokerjobs dead replay": "operator",
     "brokerjobs dead discard": "operator",
     "brokerjobs jobs adopt": "operator",
+    _MANY: "operator",
     "brokerjobs types list": "reader",
     "brokerjobs types show": "reader",
     "brokerjobs types pause": "operator",
@@ -213,7 +216,7 @@ def complaint_of(error: Exception, command: str = "brokerjobs") -> Complaint:
     if code is ExitCode.UNEXPECTED:
         message = f"unexpected {type(first).__name__}: {message}"
     hint = _hint(first, code, message, command) or f"{command} --help lists the flags; {_SETTINGS}"
-    return Complaint(code, _name(first), message, hint)
+    return Complaint(code, _name(first), message.removesuffix(f"; see `{hint}`"), hint)  # it is said once
 
 
 def _of_parser(error: Exception) -> Complaint:
@@ -236,7 +239,8 @@ def _lines(error: Exception) -> Iterator[str]:
     yield str(error)
     yield from getattr(error, "__notes__", ())
     for attempt in error.attempts if isinstance(error, errors.JobFailed) else ():
-        yield f"attempt {attempt.number} on {attempt.worker}: {attempt.error_type}: {attempt.message}"
+        said = ": ".join(filter(None, (attempt.error_type, attempt.message)))
+        yield f"attempt {attempt.number} on {attempt.worker}: {said}"
 
 
 def _name(error: Exception) -> str:
@@ -261,6 +265,8 @@ def _hint(error: Exception, code: ExitCode, message: str, command: str) -> str:
         case errors.BrokerUnavailable() if "memory://" in message:
             return f"python -m brokerjobs.broker.memory SOCKET serves one; {_BROKER_URL} may name a RabbitMQ instead"
         case errors.PermissionDenied():
+            if any(f"function {name}" in message for name in _OF_MANY):
+                command = _MANY
             return _permission_hint(message, command)
         case _:
             template = next((hint for kind, hint in _HINTS if isinstance(error, kind)), _BY_CODE.get(code, ""))

@@ -71,6 +71,13 @@ def test_cancel__of_many_of_a_type_that_is_not_registered_is_exit_code_6(operato
     assert operator(*cancel, f"{ledger.place.namespace}/work").ok().out.startswith("no queued job of ")
 
 
+def test_cancel__of_many_by_a_producer_is_exit_code_9_and_names_the_kind(brokerjobs: Command, ledger: Ledger) -> None:
+    cancel = ("jobs", "cancel", "--state", "queued", "--reason", "r", "--type", f"{ledger.place.namespace}/work")
+    producer = {"BROKERJOBS_DATABASE_URL": ledger.database.producer_url}
+
+    brokerjobs(*cancel, env=producer).fails(9, "--grant operator=LOGIN")
+
+
 def test_cancel__of_many_leaves_what_was_claimed_since_it_was_counted(ledger: Ledger) -> None:
     from brokerjobs.ledger import operations  # noqa: PLC0415  # the command counts and cancels at once
 

@@ -290,6 +290,7 @@ def test_wait__for_a_cancelled_job_and_one_in_review_is_exit_code_8(brokerjobs: 
     in_review = brokerjobs(*submit, "--wait")
     assert in_review.code == 8
     assert "is in review" in in_review.err
+    assert in_review.err.count("brokerjobs review show ") == 1
     assert f"next: brokerjobs review show {holding.job_id}" in in_review.err
 
     ledger.operator.resolve(holding.job_id, "happened", reference="psp 4711")
