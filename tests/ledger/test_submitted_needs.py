@@ -321,6 +321,22 @@ def test_routes__note_about_once_an_hour_that_they_are_used(ledger: Ledger) -> N
     assert used[0] == used[1] != used[2] == used[3] != used[4]
 
 
+def test_lanes__note_the_same_and_are_left_alone_until_they_are_declared(ledger: Ledger) -> None:
+    def used_after(minutes: int) -> str:
+        ledger.clock.advance(minutes * 60)
+        submitted(ledger, {}, priority="high")
+        return str(route(ledger, "high")["used_at"])
+
+    first = used_after(0)
+    assert used_after(120) == first
+    ledger.owner.execute("select brokerjobs.routes_declared(%s)", [[ledger.place.route() + "~high"]])
+    later = used_after(1)
+
+    assert first != later
+    assert used_after(59) == later
+    assert used_after(2) != later
+
+
 def test_routes__that_were_retired_are_wanted_again(ledger: Ledger) -> None:
     ledger.owner.execute("select brokerjobs.routes_declared(%s)", [[ledger.place.route()]])
     submitted(ledger)
@@ -365,12 +381,11 @@ def test_register__refuses_other_needs_for_a_known_type_when_there_are_too_many_
         ledger.declare("work", needs=[needs.has("gpu", "h100")])
 
 
-def test_register__counts_no_retired_routes_and_none_of_others(ledger: Ledger) -> None:
+@pytest.mark.parametrize("wanted", [True, False], ids=["wanted again", "not wanted"])
+def test_register__counts_no_retired_routes_and_none_of_others(ledger: Ledger, wanted: bool) -> None:
     _fill(ledger, 200)
-    ledger.owner.execute(
-        "update brokerjobs.route set wanted = false, retired_at = now() where name = %s",
-        [ledger.place.namespace + ".q.f1"],
-    )
+    query: LiteralString = "update brokerjobs.route set wanted = %s, retired_at = now() where name = %s"
+    ledger.owner.execute(query, [wanted, ledger.place.namespace + ".q.f1"])
 
     assert ledger.declare("more", needs=[needs.has("gpu", "h100")]).verdict == "added"
 
