@@ -126,7 +126,7 @@ def _counted(
 ) -> Iterator[UnmetBy]:
     """First those who lack it, then those who have something else."""
     for lacks in (True, False):
-        ways = {texts: found[texts] for texts in sorted(found) if found[texts].lacks is lacks}
+        ways = {texts: found[texts] for texts in found if found[texts].lacks is lacks}
         if ways:
             count = sum(tally[texts] for texts in ways)
             yield UnmetBy(need, count, f"{count} {_together(need, ways, count)}")

@@ -37,6 +37,7 @@ def test_how_to__works_as_it_is_written(
     (module,) = re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (folder / module[0]).write_text(module[1])
     said: list[str] = []
+    job_type = ""
 
     with ExitStack() as stack:
         for command in commands(page):
@@ -49,8 +50,14 @@ def test_how_to__works_as_it_is_written(
                     url = ("--database-url", database.coordinator_url)
                     stack.enter_context(brokerjobs.running("coordinator", *url, said="is up"))
                 case _:
+                    job_type = command[1]
                     said.append(brokerjobs(*command, "--timeout", "40s").ok().out.strip())
 
+        listed = brokerjobs("jobs", "list", "--type", job_type, "-o", "json").lines()
+        pages = [brokerjobs("jobs", "show", one["id"]).ok().out for one in listed]
+
+    assert len(pages) == len(said)
+    assert all(re.search(r"^  needs|^needs ", page, re.MULTILINE) and "worker had  arch=" in page for page in pages)
     assert len(said) == len(RESULTS[name])
     for out, expected in zip(said, RESULTS[name], strict=True):
         assert re.fullmatch(expected, out), out
