@@ -17,7 +17,7 @@ from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from brokerjobs.broker.brokers import Broker
-    from brokerjobs.broker.protocol import Publisher
+    from brokerjobs.broker.protocol import Delivery, Publisher
     from tests.broker.conformance.conftest import InboxFactory
 
 
@@ -125,6 +125,42 @@ async def test_serve__changes_the_prefetch_of_a_route_that_is_consumed(
     await comes_to_hold(broker, route, 2)
     received.consumer.ack([only])
     await received.has(14)
+
+
+async def test_serve__loses_and_repeats_nothing_while_messages_flow(
+    three: list[str], broker: Broker, publisher: Publisher
+) -> None:
+    """Prefetches and routes change with every tenth message; what comes is settled a moment later."""
+    tickets: list[object] = []
+    tenth = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def take(delivery: Delivery) -> None:
+        tickets.append(delivery.ticket)
+        loop.call_soon(lambda: consumer.ack([delivery]))
+        if len(tickets) % 10 == 0:
+            tenth.set()
+
+    consumer = broker.consumer(dict.fromkeys(three, 5), take, print)
+    messages = [one for _ in range(150) for route in three for one in rings(route, 1)]
+    async with asyncio.TaskGroup() as group:
+        group.create_task(consumer.run())
+        publishing = group.create_task(publisher.publish(messages))
+        rounds = 0
+        while len(tickets) < len(messages):
+            await tenth.wait()
+            tenth.clear()
+            rounds += 1
+            served = {route: 1 + (rounds + place) % 7 for place, route in enumerate(three)}
+            del served[three[rounds % 3]]
+            await consumer.serve(served)
+            await consumer.serve(dict.fromkeys(three, 1 + rounds % 5))
+        await publishing
+        assert await consumer.flush()
+        await consumer.close()
+
+    assert sorted(map(str, tickets)) == sorted(str(one.message_id) for one in messages)
+    assert rounds > 3
 
 
 async def test_serve__asks_at_once_for_a_route_that_was_not_there(
