@@ -120,6 +120,11 @@ class Attempt:
         return self.abandoned or (self.thread is not None and not self.thread.done())
 
     @property
+    def waits_for_process(self) -> bool:
+        """Is there no process yet that could run its handler? Then nothing of it has been done."""
+        return self.runs_in is RunsIn.PROCESS and self.child is None
+
+    @property
     def trusted_until(self) -> float:
         """Until when the lease may be trusted (seconds, monotonic); the past once it is lost."""
         with self._lock:

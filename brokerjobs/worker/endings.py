@@ -44,6 +44,9 @@ def unclassified(attempt: Attempt, error_type: str, message: str) -> Failure:
 
 def limit_failure(attempt: Attempt, why: Stop) -> Failure:
     """The failure of an attempt that had not ended at its time limit, or at the job's deadline."""
+    if attempt.waits_for_process:
+        message = "there was no process for its handler until then; it never began"
+        return Failure(failure_class=FailureClass.TEMPORARY, classified=True, error_type="NoProcess", message=message)
     limit = timedelta(seconds=attempt.claimed.time_limit_seconds)
     failure = time_limit_failure(limit, repeatable=attempt.claimed.repeatable)
     if why is Stop.DEADLINE:

@@ -207,7 +207,7 @@ class Runner:
         """Reports an attempt that ended because it was told to."""
         if why is Stop.CANCEL or why is Stop.DRAIN:
             attempt.given_back = why is Stop.DRAIN
-            return await self._completions.released(attempt, why.value)
+            return await self._completions.released(attempt, why.value, classified=attempt.waits_for_process)
         return await self._failed(attempt, limit_failure(attempt, why))
 
     async def report_abandoned(self, attempt: Attempt) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from brokerjobs import App
+from brokerjobs import App, RetryPolicy
 from brokerjobs.worker.completions import Completions
 from tests.flow.driving import coordinating, flow
 from tests.waiting import eventually
@@ -106,3 +106,20 @@ async def test_start__that_the_ledger_refuses_is_no_start_in_the_record(
 
         attempt = await eventually(acknowledged, 20)
     assert (ran, attempt["started_at"], attempt["observed_started_at"]) == ([], None, None)
+
+
+async def test_time_limit__of_a_handler_that_no_process_could_begin_is_no_unknown_outcome(
+    database: Database, namespace: str, broker_url: str
+) -> None:
+    def elsewhere(payload: int) -> int:
+        return payload
+
+    elsewhere.__module__, elsewhere.__qualname__ = "there.is.none", "elsewhere"  # no process can import it
+    short, app = timedelta(milliseconds=500), App(namespace)
+    pay = app.job_type("pay", int, int, repeatable=False, time_limit=short, retry=RetryPolicy(attempts=1))
+    pay.handler(pool="process")(elsewhere)
+    async with flow(app, database, broker_url) as made, coordinating(made), made.working(made.worker(processes=1)):
+        (job,) = await made.submit_many(pay, [1])
+        record = await made.reached(job, "failed", 20)
+    assert [one["failure"]["type"] for one in record["attempts"]] == ["NoProcess"]
+    assert record["reviews"] == []
