@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from brokerjobs.cli import decision, moments, options, output
-from brokerjobs.cli.failures import NotFound, Refused, UsageError
+from brokerjobs.cli import decision, moments, options, output, pausing
 from brokerjobs.rules.durations import show_duration
-from brokerjobs.rules.texts import counted
 
 if TYPE_CHECKING:
     from brokerjobs.ledger.database import LedgerConnection
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="List job types, pause one, resume it.", add_completion=False, rich_markup_mode=None)
 
 _HEADERS = ("TYPE", "QUEUE", "REPEATABLE", "PAUSED", "PARKED", "BY", "REASON")
-_BATCH: Final = 200  # parked jobs that one statement rings
+TYPES: Final = pausing.Kind("type", "", "no job type {} is registered", "brokerjobs types")
 _COUNTED: Final = 10_000  # as far as the ledger counts
 _Type: TypeAlias = Annotated[str, typer.Argument(metavar="TYPE", help="NAME or NAMESPACE/NAME of the job type.")]
 _ListFormat: TypeAlias = Annotated[
@@ -40,7 +38,7 @@ def list_types(
     style = output_format or (output.ListFormat.TABLE if output.is_terminal() else output.ListFormat.TSV)
     from brokerjobs.ledger import pauses  # noqa: PLC0415  # slow: the driver
 
-    ledger = decision.ledger_of(database_url, "brokerjobs types")
+    ledger = decision.ledger_of(database_url, TYPES.command)
     try:
         found = [row.type for row in ledger.fetch(pauses.types(namespace))]
     finally:
@@ -70,7 +68,7 @@ def show(
     output_format: options.OutputFormat = output.Format.TEXT,
 ) -> None:
     """Show a job type's terms, whether it is paused, and its last pauses."""
-    ledger = decision.ledger_of(database_url, "brokerjobs types")
+    ledger = decision.ledger_of(database_url, TYPES.command)
     try:
         found = _found(ledger, job_type, namespace)
     finally:
@@ -97,28 +95,20 @@ def pause(
     from brokerjobs.ledger import pauses  # noqa: PLC0415  # slow: the driver
 
     asked = decision.request_of(request, by, reason)
-    ledger = decision.ledger_of(database_url, "brokerjobs types")
+    ledger = decision.ledger_of(database_url, TYPES.command)
     try:
-        where = _place(_found(ledger, job_type, namespace))
-        [row] = decision.ask(ledger, pauses.pause_type(*where, asked), asked)
+        where = TYPES.place(_found(ledger, job_type, namespace))
+        answer = pausing.pause(TYPES, ledger, where, asked, pauses.pause_type(*where, asked))
     finally:
         ledger.close()
-    name, answer = "/".join(where), row.answer
-    _check(answer, name)
-    if answer["verdict"] == "already":
-        message = f"{name} is paused already, by {answer['by']} since {answer['since']}: {answer['reason']}"
-        raise Refused(message, hint=f"brokerjobs types resume {name}")
-    if output_format is output.Format.JSON:
-        output.put_json({"schema": "brokerjobs.pause/1", "type": name, "verdict": "paused", **_facts(answer)})
-    else:
-        output.put(f"{name} is paused: its jobs are accepted and wait until `brokerjobs types resume {name}`")
+    pausing.put_paused(TYPES, where, answer, output_format)
 
 
 @app.command("resume", short_help="Begin its jobs again.")
 def resume(
     job_type: _Type,
     *,
-    reason: Annotated[str | None, typer.Option("--reason", show_default=False, help="Why, for the record.")] = None,
+    reason: pausing.Why = None,
     namespace: options.Namespace = None,
     request: decision.RequestId = None,
     by: options.By = None,
@@ -132,38 +122,15 @@ def resume(
     """
     from brokerjobs.ledger import pauses  # noqa: PLC0415  # slow: the driver
 
-    asked = decision.request_of(request, by, reason or "resumed")
-    asked = replace(asked, reason=(reason or "").strip())
-    ledger = decision.ledger_of(database_url, "brokerjobs types")
+    asked = pausing.why_resumed(decision.request_of(request, by, reason or "resumed"), reason)
+    ledger = decision.ledger_of(database_url, TYPES.command)
     try:
-        where = _place(_found(ledger, job_type, namespace))
-        [row] = decision.ask(ledger, pauses.resume_type(*where, asked), asked)
-        name, answer = "/".join(where), row.answer
-        _check(answer, name)
-        rung = _ring(ledger, *where) if answer["verdict"] == "resumed" else 0
+        where = TYPES.place(_found(ledger, job_type, namespace))
+        answer = pausing.resume(TYPES, ledger, where, asked, pauses.resume_type(*where, asked))
+        rung = pausing.ring(ledger, partial(pauses.unpark, *where)) if answer else 0
     finally:
         ledger.close()
-    if output_format is output.Format.JSON:
-        data = {"schema": "brokerjobs.resume/1", "type": name, "verdict": answer["verdict"], "rung": rung}
-        output.put_json(data | _facts(answer))
-    elif answer["verdict"] == "not_paused":
-        output.put(f"{name} is not paused")
-    else:
-        output.put(f"{name} is resumed; {counted(rung, 'parked job was', 'parked jobs were')} rung")
-
-
-def _ring(ledger: LedgerConnection, namespace: str, name: str) -> int:
-    """Ring what is parked, in bounded statements; what is busy just now is left to the coordinator."""
-    from brokerjobs.ledger import pauses  # noqa: PLC0415  # as above
-
-    rung = 0
-    while True:
-        [step] = ledger.fetch(pauses.unpark(namespace, name, _BATCH))
-        rung += step.rung
-        if not step.taken:
-            return rung
-        if step.taken == _BATCH:
-            output.say(f"{rung} parked jobs rung so far")
+    pausing.put_resumed(TYPES, where, answer, rung, output_format)
 
 
 def _found(ledger: LedgerConnection, job_type: str, namespace: str | None) -> Data:
@@ -172,32 +139,7 @@ def _found(ledger: LedgerConnection, job_type: str, namespace: str | None) -> Da
 
     said, name = options.type_of(job_type, namespace)
     found = [row.type for row in ledger.fetch(pauses.types(said, name))]
-    if not found:
-        where = f" in namespace {said!r}" if said else ""
-        message = f"no job type {name!r} is registered{where}"
-        raise NotFound(message, hint="brokerjobs types list")
-    if len(found) > 1:
-        names = ", ".join("/".join(_place(one)) for one in found)
-        message = f"several namespaces have a job type {name!r}: {names}"
-        raise UsageError(message, hint="write NAMESPACE/NAME")
-    return found[0]
-
-
-def _place(found: Data) -> tuple[str, str]:
-    return found["namespace"], found["name"]
-
-
-def _check(answer: Data, name: str) -> None:
-    if answer["verdict"] == "unknown_type":
-        message = f"no job type {name} is registered"
-        raise NotFound(message, hint="brokerjobs types list")
-    if answer["verdict"] == "request_reused":
-        message = "--request was used for something else before"
-        raise Refused(message, hint="leave it out: an id is made")
-
-
-def _facts(answer: Data) -> Data:
-    return {key: answer.get(key) for key in ("by", "reason", "since")}
+    return TYPES.only(found, name, said)
 
 
 def _as_json(found: Data) -> Data:
@@ -211,7 +153,7 @@ def _cells(found: Data, now: datetime | None) -> tuple[str, ...]:
     if now is not None and since:
         since = moments.rough(now - datetime.fromisoformat(since))
     return (
-        "/".join(_place(found)),
+        "/".join(TYPES.place(found)),
         str(found["queue"]),
         "yes" if found["repeatable"] else "no",
         since,
@@ -231,8 +173,9 @@ def _page(found: Data) -> list[str]:
         f"{span(retry['first_delay_seconds'])} to {span(retry['max_delay_seconds'])} apart, "
         f"each {retry['factor']:g} times as far"
     )
+    repeatable = "repeatable" if found["repeatable"] else "not repeatable"
     lines = [
-        f"{'/'.join(_place(found))} on {found['route']}, {'repeatable' if found['repeatable'] else 'not repeatable'}",
+        f"{'/'.join(TYPES.place(found))} on {found['route']}, {repeatable}",
         f"lease {span(found['lease_seconds'])}, time limit {span(found['time_limit_seconds'])}",
         tries,
         f"registered by {found['registered_by']} at {found['registered_at']}",
