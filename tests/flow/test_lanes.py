@@ -27,6 +27,7 @@ async def at_broker(made: Flow, lane: str) -> int | None:
     return await broker_at(made.broker_url).message_count(route_name(made.app.namespace, "default", lane=lane))
 
 
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("concurrency", [1, 4])
 async def test_lanes__start_8_to_3_to_1_while_all_have_jobs(
     database: Database, namespace: str, broker_url: str, concurrency: int

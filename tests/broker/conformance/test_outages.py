@@ -310,7 +310,7 @@ async def test_hold__counts_from_the_start_and_after_a_lost_connection(
         await bench.cut()
         (_, again) = await received.has(2)  # comes a second time, over another connection
         assert (first.ticket, again.redelivered) == (again.ticket, True)
-        assert received.consumer.consuming == {other}
+        await received.consumes(other)
 
         await received.consumer.hold(())
         await received.has(4)
