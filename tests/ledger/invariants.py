@@ -150,14 +150,15 @@ RULES: Final[dict[str, str]] = {
           cross join lateral (select max(e.seq) as seq from e where e.job_id = k.id and e.seq < h.seq
             and e.kind not in ('resource_busy', 'resource_free', 'became_due', 'handed_back', 'rung_again',
               'report_rejected')) l
-          cross join lateral (select min(e.seq) as seq from e where e.job_id = k.id
+          cross join lateral (select min(e.at) as at from e where e.job_id = k.id
             and e.kind = 'resource_busy' and e.seq > l.seq and e.seq < h.seq) since
           cross join lateral (select e.kind, e.at from e where e.job_id = k.id and e.seq > l.seq and e.seq < h.seq
             and e.kind in ('resource_busy', 'resource_free') order by e.seq desc limit 1) last
-          cross join lateral (select min(e.seq) as seq from e where e.job_id = h.job_id
+          cross join lateral (select min(e.at) as at from e where e.job_id = h.job_id
             and e.kind = 'resource_busy' and e.seq < h.seq and e.seq > coalesce(
               (select max(c.seq) from held c where c.job_id = h.job_id and c.seq < h.seq), 0)) own
-        where h.places = 1 and (h.needed = 1 or own.seq is null) and since.seq < coalesce(own.seq, h.seq)
+        where h.places = 1 and (h.needed = 1 or own.at is null)
+          and (since.at, k.id) < (coalesce(own.at, 'infinity'), h.job_id)
           and not (last.kind = 'resource_free' and last.at <= h.claimed_at - interval '5 seconds')""",
     "who waits for a resource stands in its line": """
         select s.job_id from s where s.waiting = 'resource'

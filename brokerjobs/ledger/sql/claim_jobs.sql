@@ -25,7 +25,6 @@ declare
   t timestamptz;
   v_generation bigint;
   v_bytes bigint := 0;
-  v_fencing_number bigint;
   v_detail jsonb;
   v_unmet jsonb;
   v_worker jsonb;
@@ -70,7 +69,7 @@ begin
     if s.attempt_id = p_attempts[i] then
       -- The reply to the same request was lost: the same answer again.
       if s.state = 'running' and not s.reported then
-        verdict := 'granted'; number := s.number; fencing_number := s.fencing_number;
+        verdict := 'granted'; number := s.number; fencing_number := s.fencing_number; needs := needs_of_job(j);
       else
         verdict := 'lost'; state := s.state; return next; continue;
       end if;
@@ -133,34 +132,34 @@ begin
         end if;
       end if;
 
-      v_fencing_number := greatest(s.fencing_number + 1, (date_part('epoch', t) * 1000)::bigint + v_generation * 86400000);
-      if j.resources is not null then
-        v_fencing_number := take_resources(s, j, p_attempts[i], p_attempts, v_fencing_number, t);
-        if v_fencing_number is null then
-          verdict := 'locked'; return next; continue;
-        elsif v_fencing_number = 0 then
-          until := park_unplaced(s, j, 'resource', 'infinity', null, p_worker_name, t);
-          v_worker := coalesce(v_worker, (select w.detail from worker w where w.id = p_worker), '{}');
-          verdict := case when until is null then 'finished' when v_worker -> 'reads' ? 'resource/1' then 'resource' else 'not_due' end;
-          state := case when until is null then 'failed' else 'queued' end;
-          return next; continue;
+      fencing_number := greatest(s.fencing_number + 1, (date_part('epoch', t) * 1000)::bigint + v_generation * 86400000);
+      if j.needs is not null or j.added_needs is not null or j.resources is not null then
+        if j.resources is not null then
+          fencing_number := take_resources(s, j, p_attempts[i], p_attempts, fencing_number, t);
+          if fencing_number is null then
+            verdict := 'locked'; return next; continue;
+          elsif fencing_number = 0 then
+            fencing_number := null;
+            until := park_unplaced(s, j, 'resource', 'infinity', null, p_worker_name, t);
+            v_worker := coalesce(v_worker, (select w.detail from worker w where w.id = p_worker), '{}');
+            verdict := case when until is null then 'finished' when v_worker -> 'reads' ? 'resource/1' then 'resource' else 'not_due' end;
+            state := case when until is null then 'failed' else 'queued' end;
+            return next; continue;
+          end if;
+          g_holding := g_holding || i;
         end if;
-        g_holding := g_holding || i;
+        needs := needs_of_job(j);
+        v_worker := coalesce(v_worker, (select w.detail from worker w where w.id = p_worker), '{}');
+        g_needy := g_needy || i;
       end if;
 
       verdict := 'granted';
       number := s.number + 1;
-      fencing_number := v_fencing_number;
       s.lease_until := t + j.lease;
       g_index := g_index || i; g_at := g_at || t; g_until := g_until || s.lease_until;
       g_number := g_number || number; g_fencing_number := g_fencing_number || fencing_number;
     end if;
 
-    if j.needs is not null or j.added_needs is not null then
-      needs := nullif(worker_needs(coalesce(j.needs, '[]') || coalesce(j.added_needs, '[]')), '[]');
-      v_worker := coalesce(v_worker, (select w.detail from worker w where w.id = p_worker), '{}');
-      g_needy := g_needy || i;
-    end if;
     state := 'running'; until := s.lease_until;
     lease_seconds := date_part('epoch', s.lease_until - t);
     time_limit_seconds := date_part('epoch', j.time_limit);

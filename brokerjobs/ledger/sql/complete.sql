@@ -13,7 +13,6 @@ declare
   t timestamptz;
   v_result jsonb;
   v_refusal text;
-  v_standing text;
   v_late boolean;
   v_repeats boolean[] := repeats(p_jobs);
   g_index integer[] := '{}';
@@ -39,23 +38,26 @@ begin
       r := answer_of(s, p_jobs[i], p_attempts[i], p_fencing_numbers[i], 'completed', v_result, null, p_observed_at[i], t);
     else
       v_refusal := refusal_of(s, t);
-      v_standing := case when v_refusal is null and s.holds then keeps_resources(s, false) end;
-      if v_standing = 'locked' then
-        verdict := 'locked'; return next; continue;
-      elsif v_standing is not null and s.state <> 'running' then
-        -- The job stands where its attempt's end has put it: that attempt has lost its resource, and its result comes too late.
-        r := answer_of(s, p_jobs[i], p_attempts[i], p_fencing_numbers[i], 'completed', v_result, null, p_observed_at[i], t);
-      elsif v_standing is not null or v_refusal is not null then
-        v_refusal := coalesce(v_refusal, v_standing);
-        r := refuse_result(s, v_refusal, v_result, p_observed_at[i], p_started_at[i], p_renewals[i], p_margins[i], p_round_trips[i], t);
+      if s.holds and v_refusal is null then
+        v_refusal := keeps_resources(s, false);
+        if v_refusal = 'locked' then
+          verdict := 'locked'; return next; continue;
+        elsif v_refusal is null then
+          g_holding := g_holding || s.job_id;
+        end if;
+      end if;
+      if v_refusal is not null then
+        if v_refusal = 'resource_taken' and s.state <> 'running' then
+          -- The job stands where its attempt's end has put it: that attempt has lost its resource, and its result comes too late.
+          r := answer_of(s, p_jobs[i], p_attempts[i], p_fencing_numbers[i], 'completed', v_result, null, p_observed_at[i], t);
+        else
+          r := refuse_result(s, v_refusal, v_result, p_observed_at[i], p_started_at[i], p_renewals[i], p_margins[i], p_round_trips[i], t);
+        end if;
       else
         v_late := s.state <> 'running' or s.lease_until <= t;
         r := row('accepted', null, v_late, 'succeeded', null);
         g_index := g_index || i; g_late := g_late || v_late; g_lease_until := g_lease_until || s.lease_until;
         g_at := g_at || t; g_result := g_result || v_result;
-        if s.holds then
-          g_holding := g_holding || s.job_id;
-        end if;
       end if;
     end if;
     verdict := r.verdict; reason := r.reason; late := r.late; state := r.state; until := r.until;

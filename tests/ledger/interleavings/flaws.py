@@ -351,7 +351,7 @@ FLAWS: Final = (
         "M2: a result is accepted without a look at its resource",
         "late complete of a holder, expire, claim of another job",
         "no result is accepted once another attempt has taken its resource",
-        (("complete", "case when v_refusal is null and s.holds then keeps_resources(s, false) end", "null"),),
+        (("complete", "v_refusal := keeps_resources(s, false);", "v_refusal := null;"),),
     ),
     Flaw(
         "M2: a transaction completes without a look at its resource",
