@@ -1,7 +1,4 @@
-"""An exclusive resource: two jobs that need it, two attempts each; and who wakes those that wait for it.
-
-Only a model: the ledger has no exclusive resources yet.
-"""
+"""An exclusive resource: two jobs that need it, two attempts each; and who wakes those that wait for it."""
 
 from __future__ import annotations
 
