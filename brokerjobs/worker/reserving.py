@@ -33,11 +33,6 @@ class Reserving:
         self._waiting: dict[int, asyncio.Future[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    @property
-    def waiting(self) -> int:
-        """How many granted attempts wait."""
-        return len(self._waiting)
-
     def granted(self, attempt: Attempt) -> bool:
         """Takes note of a granted attempt: True if it has all that it needs; else `wait` must follow."""
         said = [one for one in attempt.claimed.needs or () if one["kind"] == "at_least"]
