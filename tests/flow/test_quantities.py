@@ -344,3 +344,40 @@ async def test_thread__that_goes_on_after_its_attempt_keeps_what_it_reserved(
             let_go.set()
         await made.reached(job, "succeeded", 20)
     assert ran == ["deaf", "small", "deaf"]
+
+
+async def test_attempt__that_lost_its_lease_while_it_waited_never_begins(
+    database: Database, namespace: str, broker_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = App(namespace)
+    let_go = asyncio.Event()
+    ran: list[str] = []
+
+    @app.job("work", repeatable=True)
+    async def work(job: str) -> None:
+        ran.append(job)
+        if job == "first":
+            await let_go.wait()
+
+    added = {"needs": (needs.at_least("memory", "9GiB"),)}
+    async with (
+        flow(app, database, broker_url) as made,
+        coordinating(made),
+        made.working(made.worker(capabilities=HAS, heartbeat=QUICK, renewal=QUICK)),
+    ):
+        (first,) = await made.submit_many(work, ["first"], **added)
+        await made.reached(first, "running")
+        due = timedelta(seconds=3)
+        (second,) = await made.submit_many(work, ["second"], deadline=due, **added)
+        await waits_granted(made, second)
+        await made.reached(second, "failed", 20)
+
+        async def is_told() -> bool:
+            return "lost its lease" in caplog.text
+
+        await eventually(is_told, 20)
+        let_go.set()
+        await made.reached(first, "succeeded")
+        (third,) = await made.submit_many(work, ["third"], **added)
+        await made.reached(third, "succeeded")
+    assert ran == ["first", "third"]
