@@ -236,6 +236,24 @@ def test_it_did_not_happen__is_not_believed_of_a_look_before_the_limit_however_l
     assert effects.found(again, **{"as": "did_not_happen"}).verdict == "decided"
 
 
+def test_it_did_not_happen__waits_for_a_call_whose_permission_was_asked_for_again(
+    ledger: Ledger, effects: Effects
+) -> None:
+    """The answer was lost; the call of the second one begins later than the intent says."""
+    holding = ledger.worker.take(ledger.submit())
+    effects.grant(holding, limit=10)
+    ledger.clock.advance(15)
+    effects.grant(holding, limit=10)
+    ledger.worker.fail(holding, TEMPORARY)
+    [review] = effects.ask("work")
+
+    assert effects.found(review, **{"as": "did_not_happen"}).verdict == "too_early"
+
+    ledger.clock.advance(10)
+    [again] = effects.ask("work")
+    assert effects.found(again, **{"as": "did_not_happen"}).verdict == "decided"
+
+
 def test_it_did_not_happen__obeys_a_cancel(ledger: Ledger, effects: Effects) -> None:
     holding = in_review(ledger, effects)
     ledger.producer.cancel(holding.job_id)

@@ -248,6 +248,9 @@ class Functions:
         closed = mine.closed or closes_as
         if not self.protocol.two_facts and mine.closed == "timed_out":
             closed = "completed" if verdict == "accepted" else "rejected"
+        if self.bounds.reconciler and not mine.closed:  # its call began before it said so, however often it had asked
+            tries = tuple(one._replace(limit=one.limit and attempt not in one.holders) for one in ledger.tries)
+            ledger = ledger._replace(tries=tries)
         return _with(ledger, attempt, mine._replace(said=said, verdict=verdict, closed=closed))
 
     def decide(self, ledger: Ledger, ended: str) -> Ledger:

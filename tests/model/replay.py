@@ -268,7 +268,9 @@ class Replay:
         times = [state.lease_until if what == "the lease runs out" else state.wait_until]
         if self._bounds.reconciler and what != "the lease runs out":
             ((limit,),) = self._owner.sql(
-                "select max(at + time_limit) from brokerjobs.effect_intent where job_id = %s", job
+                "select max(greatest(i.at, case when a.closed_as <> 'timed_out' then a.closed_at end) + i.time_limit)"
+                " from brokerjobs.effect_intent i join brokerjobs.attempt a on a.id = i.attempt_id where i.job_id = %s",
+                job,
             )
             times.append(limit)
         owner.execute(_SET_CLOCK, {"now": max(time for time in times if time is not None)})

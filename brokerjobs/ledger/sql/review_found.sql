@@ -31,7 +31,10 @@ begin
 
   if v_as = 'did_not_happen' then
     select greatest(
-        (select max(i.at + i.time_limit) from effect_intent i join effect e on (e.job_id, e.name, e.try) = (i.job_id, i.name, i.try)
+        -- One that asked again, since the answer was lost, calls later than at its intent: before it reported its end.
+        (select max(greatest(i.at, case when n.closed_as <> 'timed_out' then n.closed_at end) + i.time_limit)
+          from effect_intent i join effect e on (e.job_id, e.name, e.try) = (i.job_id, i.name, i.try)
+            left join attempt n on n.id = i.attempt_id
           where i.job_id = s.job_id and is_unknown(e)),
         case when not j.repeatable then a.claimed_at + j.time_limit end)
       into v_believed_at from attempt a where a.id = v.attempt_id;
