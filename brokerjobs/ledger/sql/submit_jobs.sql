@@ -24,7 +24,7 @@ declare
   v_taken boolean;
   v_route text;
   v_there uuid[];
-  v_repeats boolean[] := repeats(p_ids);
+  v_repeats boolean[] := case when cardinality(p_ids) > 1 then repeats(p_ids) end;
   v_made integer;
   v_plain boolean := p_priorities is null and p_needs is null;  -- are there no needs, and the lane normal alone?
   v_unused boolean;
