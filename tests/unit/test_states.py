@@ -93,7 +93,7 @@ def test_verdicts__are_those_that_sql_returns() -> None:
     assert {kind.__name__: " ".join(kind) for kind in kinds} == {
         "SubmitVerdict": "created existing conflict key_in_flight expired_record unknown_type invalid",
         "ClaimVerdict": (
-            "granted locked again unknown_job wrong_route no_handler finished held not_due paused review lost"
+            "granted locked again unknown_job wrong_route no_handler finished held not_due paused resource review lost"
         ),
         "StartVerdict": "started lost cancel_requested locked",
         "RenewVerdict": "kept lost cancel_requested locked",
