@@ -213,7 +213,7 @@ def _said(beat: Heartbeat) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class WorkerBeaten:
-    """The answer to a worker's heartbeat: the ledger's clock, who leads what, what is paused, the routes of its types."""
+    """The answer to a heartbeat: the ledger's clock, who leads what, what is paused, the routes of its types."""
 
     at: datetime
     leaders: list[dict[str, Any]]
