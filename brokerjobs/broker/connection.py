@@ -31,7 +31,7 @@ from aiormq.exceptions import (
 )
 from yarl import URL
 
-from brokerjobs.broker import frame_decoder, library_logs, queue_names
+from brokerjobs.broker import frame_decoder, library_logs
 from brokerjobs.broker.intake import Intake
 from brokerjobs.broker.isolation import Undecodable
 from brokerjobs.broker.own_context import apart
@@ -250,7 +250,6 @@ async def open_link(url: str, purpose: str, *, heartbeat: timedelta = HEARTBEAT)
     """
     where = place(url)
     frame_decoder.install()
-    queue_names.install()
     library_logs.quieten()
     transport = _Transport(heartbeat)
     connecting = aiormq.connect(

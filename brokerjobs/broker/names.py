@@ -16,7 +16,7 @@ def jobs_exchange(namespace: str) -> str:
 def route_name(namespace: str, queue: str, needs_hash: str | None = None, lane: str = "normal") -> str:
     """Return the route, which is the RabbitMQ queue, of queue `queue`, a set of needs of workers, and a lane."""
     needs = "" if needs_hash is None else f".{needs_hash}"
-    return f"{namespace}.q.{queue}{needs}{'' if lane == 'normal' else f'~{lane}'}"
+    return f"{namespace}.q.{queue}{needs}{'' if lane == 'normal' else f':{lane}'}"
 
 
 def namespace_of(route: str) -> str:

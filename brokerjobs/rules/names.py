@@ -7,7 +7,7 @@ from typing import Final
 
 _WORDS: Final = "lower-case letters, digits, _ and -, starting with a letter"
 _NAMESPACE: Final = re.compile(r"[a-z][a-z0-9_-]{0,40}")
-_LANES: Final = ("~high", "~low")
+_LANES: Final = (":high", ":low")
 _HASHED: Final = re.compile(r"[a-z0-9_.-]{0,13}")
 _DOTTED: Final = re.compile(r"[a-z][a-z0-9_.-]{0,100}")
 
@@ -37,7 +37,7 @@ def queue_problem(name: str) -> str | None:
 
 
 def route_problem(namespace: str, route: str) -> str | None:
-    """What is wrong with a route's name, `{namespace}.q.{queue}[.{hash of needs}][~{lane}]`, or None."""
+    """What is wrong with a route's name, `{namespace}.q.{queue}[.{hash of needs}][:{lane}]`, or None."""
     before = f"{namespace}.q."
     rest = route.removeprefix(before)
     for lane in _LANES:

@@ -85,7 +85,7 @@ async def test_consumer__goes_on_without_a_route_that_came_later_and_may_not_be_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A new lane, for example, whose name the right of a worker does not have: that ends no worker."""
-    lane = f"{node_route}~high"
+    lane = f"{node_route}:high"
     await topology.declare(node.url, topology.Topology(routes=frozenset({lane})))
     url = login(node, NOTHING, NOTHING, rf"^{node_route}$")
     received = await inbox(node_route, url=url)
@@ -100,7 +100,7 @@ async def test_consumer__goes_on_without_a_route_that_came_later_and_may_not_be_
     await node_publisher.publish([ring(node_route)])
     await received.has(1)
     assert received.consumer.missing == frozenset()
-    node.ctl("set_permissions", "-p", "/", str(URL(url).user), NOTHING, NOTHING, rf"^{node_route}(~high)?$")
+    node.ctl("set_permissions", "-p", "/", str(URL(url).user), NOTHING, NOTHING, rf"^{node_route}(:high)?$")
     await received.consumer.serve({node_route: 20, lane: 20})
     await received.consumes(node_route, lane)
 

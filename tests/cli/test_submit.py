@@ -63,7 +63,7 @@ def test_submit__by_a_lane_and_with_needs(ready: Command, namespace: str) -> Non
     ).ok()
 
     shown = record(ready, job.out.strip())
-    assert (shown["priority"], shown["route"]) == ("high", f"{namespace}.q.sums~high")
+    assert (shown["priority"], shown["route"]) == ("high", f"{namespace}.q.sums:high")
     assert [one["kind"] for one in shown["added_needs"]] == ["at_least", "exclusive", "limit", "one_of"]
     assert shown["resources"] == [{"name": "account:7", "limit": 1}, {"name": "smtp", "limit": 10}]
     page = ready("jobs", "show", job.out.strip()).ok().out

@@ -113,7 +113,7 @@ async def test_explainer__a_worker_of_before_serves_the_routes_that_it_says(stag
     assert await waiting(staged, plain) == ("delivery", None)
     assert (await waiting(staged, job))[0] == "placement"
     reports = "select count(*) from brokerjobs.route_type where route = %s and unplaceable_since is not null"
-    high = f"{staged.route()}~high"
+    high = f"{staged.route()}:high"
     assert await staged.value(reports, high) == 0  # nobody has used that lane: it is not wanted
 
 
@@ -124,7 +124,7 @@ async def test_explainer__a_worker_of_before_serves_no_lane(staged: Stage) -> No
     await explainer(staged).run_once()
 
     stuck = await staged.sql("select route from brokerjobs.route_type where unplaceable_since is not null")
-    assert stuck == [{"route": f"{staged.route()}~high"}]
+    assert stuck == [{"route": f"{staged.route()}:high"}]
 
 
 async def test_explainer__a_worker_without_the_handler_does_not_qualify(staged: Stage) -> None:

@@ -67,7 +67,7 @@ async def test_submit__with_a_priority_and_needs_is_rung_in_its_lane(made: Shop)
                 made.charge, [Submission(Charge()), Submission(Charge(), needs=[needs.exclusive("{owner}")])]
             )
     assert refused.value.__notes__ == ["submission 2 of 2; none of them was recorded"]
-    assert [one["route"] for one in records] == [f"{made.route}~low", made.route, f"{made.route}~high"]
+    assert [one["route"] for one in records] == [f"{made.route}:low", made.route, f"{made.route}:high"]
     assert [one["priority"] for one in records] == ["low", "normal", "high"]
     assert records[0]["resources"] == [{"name": "account:a-1", "limit": 1}, {"name": "smtp", "limit": 2}]
     assert (records[0]["added_needs"], records[1]["added_needs"]) == (as_data(added), [])

@@ -89,7 +89,7 @@ def test_submit__of_jobs_without_needs_beside_some_with_them(ledger: Ledger) -> 
     records = [ledger.producer.record(one.id) for one in answers]
     assert [one["added_needs"] for one in records] == [[], as_data([ACCOUNT]), [], as_data([needs.has("a", "b")])]
     assert [one["resources"] for one in records] == [[], [{"name": "account:7", "limit": 1}], [], []]
-    normal, high = ledger.place.route(), ledger.place.route() + "~high"
+    normal, high = ledger.place.route(), ledger.place.route() + ":high"
     assert [one["route"] for one in records] == [one.route for one in answers] == [normal, normal, high, normal]
     assert [one["priority"] for one in records] == ["normal", "normal", "high", "normal"]
 
@@ -186,7 +186,7 @@ def test_submit_v1__takes_needs_and_priority(ledger: Ledger) -> None:
     )
 
     record = ledger.producer.record(job)
-    assert (verdict, record["priority"], record["route"]) == ("created", "low", ledger.place.route() + "~low")
+    assert (verdict, record["priority"], record["route"]) == ("created", "low", ledger.place.route() + ":low")
     assert record["added_needs"] == as_data([needs.limit("smtp:{to}", 2), needs.at_least("memory", "2GiB")])
     assert record["resources"] == [{"name": "smtp:a", "limit": 2}]
     nulls = json.dumps({"needs": None, "priority": None})
@@ -272,7 +272,7 @@ def test_lanes__of_a_refused_submission_are_not_wanted(ledger: Ledger) -> None:
 
 def test_lanes__whose_row_is_locked_are_left_to_the_first_refused_doorbell(ledger: Ledger) -> None:
     with ledger.owner.transaction():
-        name = ledger.place.route() + "~low"
+        name = ledger.place.route() + ":low"
         ledger.owner.execute("select from brokerjobs.route where name = %s for update", [name])
         assert submitted(ledger, {}, priority="low").verdict == "created"
 
@@ -329,7 +329,7 @@ def test_lanes__note_the_same_and_are_left_alone_until_they_are_declared(ledger:
 
     first = used_after(0)
     assert used_after(120) == first
-    ledger.owner.execute("select brokerjobs.routes_declared(%s)", [[ledger.place.route() + "~high"]])
+    ledger.owner.execute("select brokerjobs.routes_declared(%s)", [[ledger.place.route() + ":high"]])
     later = used_after(1)
 
     assert first != later
@@ -446,4 +446,4 @@ def test_submit__scheduled_by_a_lane_is_rung_there(ledger: Ledger) -> None:
 
     messages, _ = ledger.coordinator.outbox_take()
 
-    assert [one.route for one in messages if one.job_id == job] == [ledger.place.route() + "~high"]
+    assert [one.route for one in messages if one.job_id == job] == [ledger.place.route() + ":high"]

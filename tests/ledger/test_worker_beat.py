@@ -47,7 +47,7 @@ def test_routes__are_those_of_the_types_with_their_needs_and_lanes(ledger: Ledge
 
 
 def test_routes__are_of_a_lane_once_it_is_used_and_not_after_it_is_retired(ledger: Ledger) -> None:
-    high = ledger.place.route() + "~high"
+    high = ledger.place.route() + ":high"
     assert high not in names(beat(ledger))
     ledger.owner.execute("update brokerjobs.route set wanted = true where name = %s", [high])
     assert {route["name"]: route["lane"] for route in beat(ledger).routes}[high] == "high"

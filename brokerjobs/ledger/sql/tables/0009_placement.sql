@@ -36,7 +36,7 @@ create table route_type (
 );
 create index route_type_of_type on route_type (namespace, type);
 insert into route (name, namespace, queue, lane, wanted, made_at)
-  select r.name || '~' || l, r.namespace, r.queue, l, false, r.made_at from route r, unnest('{high,low}'::text[]) l;
+  select r.name || ':' || l, r.namespace, r.queue, l, false, r.made_at from route r, unnest('{high,low}'::text[]) l;
 insert into route_type (route, namespace, type, since)
   select r.name, y.namespace, y.name, y.registered_at from job_type y join route r on (r.namespace, r.queue) = (y.namespace, y.queue);
 
