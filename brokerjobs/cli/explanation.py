@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from brokerjobs.cli import decision, options, output
+from brokerjobs.cli import decision, moments, options, output
 from brokerjobs.errors import JobNotFound
 from brokerjobs.rules import needs
+from brokerjobs.rules.durations import show_duration
 from brokerjobs.rules.explanation import explain as explained
 from brokerjobs.rules.texts import counted
 
@@ -65,7 +67,7 @@ def _lines(job: Data, report: Report) -> Iterator[str]:
         until = f", until {pause['until']}" if "until" in pause else ""
         yield f"{what} is paused by {pause['by']} since {pause['since']}{until}: {pause['reason']}"
     wanted = [*needs.from_data(job["needs"]), *needs.from_data(job["added_needs"])]
-    yield f"it needs {', '.join(map(str, wanted)) or 'nothing that not every worker has'}"
+    yield f"it needs {', '.join(map(str, wanted)) or 'nothing of its worker'}"
     yield f"workers: {report.text}"
     if report.nearest is not None:
         name, unmet = report.nearest
@@ -74,9 +76,20 @@ def _lines(job: Data, report: Report) -> Iterator[str]:
         yield from _resource(resource)
     if not job["declared"]:
         yield f"its route {job['route']} is not declared at the broker yet: a coordinator does that"
-    if job["unplaced_since"] is not None:
-        deadline = f"{float(job['placement_deadline_seconds']):g} s"
-        yield f"it waits like this since {job['unplaced_since']}; after {deadline} it fails as unplaceable"
+    since = job["unplaced_since"] or _unplaceable_since(job)
+    if since is not None:
+        deadline = timedelta(seconds=float(job["placement_deadline_seconds"]))
+        at = moments.rfc3339(datetime.fromisoformat(since) + deadline)
+        yield f"it waits like this since {since}; after {show_duration(deadline)}, at {at}, it fails as unplaceable"
+
+
+def _unplaceable_since(job: Data) -> str | None:
+    """Since when nobody could take it while its doorbell lay at the broker; from its last ring on at the earliest."""
+    waiting: Data = job["waiting"]
+    if waiting["for"] != "placement" or "since" not in (waiting["detail"] or {}):
+        return None
+    times: tuple[str, str] = waiting["detail"]["since"], job["rung_at"] or job["submitted_at"]
+    return max(times, key=datetime.fromisoformat)
 
 
 def _until(waiting: Data) -> str:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from brokerjobs.cli.moments import rough
+from brokerjobs.cli.need_words import in_words
 from brokerjobs.rules.durations import show_duration
 from brokerjobs.rules.texts import counted
 
@@ -123,10 +124,12 @@ def waiting_of(job: Data, times: Times) -> str:
             words = f"its time{when}, as it was submitted"
         case "placement":
             words = _placement(detail, when)
+        case "pause":
+            words = _paused(detail, times)
+        case "resource" if detail.get("resources"):
+            words = "; ".join(_resource(one, times) for one in detail["resources"]) + f"; it waits{when}"
         case other:
-            words = (
-                _paused(detail, times) if other == "pause" else " ".join([f"{other}{when}", *details(detail, times)])
-            )
+            words = " ".join([f"{other}{when}", *details(detail, times)])
     return words + _past_deadline(job)
 
 
@@ -143,9 +146,20 @@ def _placement(detail: Data, when: str) -> str:
     if "no_handler" in detail:
         asked = f"asked {counted(detail.get('refusals', 1), 'time', 'times')}"
         return f"a qualified worker{when}: {worker} has no handler for {detail['no_handler']} ({asked})"
+    if "unmet" in detail:
+        asked = f"asked {counted(detail.get('refusals', 1), 'time', 'times')}"
+        return f"a worker that has {in_words(detail['unmet'])}{when}: {worker} has not ({asked})"
     if "refusals" in detail:
         return f"a worker whose model takes its payload{when}: that of {worker} does not, as an attempt has shown"
     return f"a qualified worker{when}{_after(detail)}"
+
+
+def _resource(one: Data, times: Times) -> str:
+    """Who holds a resource, and how many come before this job."""
+    held = [f"job {by['job']} on {by['worker']}, lease until {times.ahead(by['until'])}" for by in one["held_by"]]
+    who = f"held by {', '.join(held)}" if held else "free"
+    before = f", {counted(one['ahead'], 'job', 'jobs')} before it" if one["ahead"] else ""
+    return f"{one['name']}, {who}{before}"
 
 
 def _paused(detail: Data, times: Times) -> str:

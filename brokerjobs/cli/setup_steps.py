@@ -10,6 +10,7 @@ from brokerjobs.broker import names, topology
 from brokerjobs.broker.brokers import broker_at
 from brokerjobs.cli import options
 from brokerjobs.cli.failures import Refused, UsageError
+from brokerjobs.cli.need_words import in_words
 from brokerjobs.ledger import operations, schema, services
 from brokerjobs.ledger.database import ConnectOptions, LedgerConnection
 from brokerjobs.rules.texts import counted
@@ -145,7 +146,9 @@ def _register(ledger: LedgerConnection, app: App, told: Told) -> None:
     told.tell("types", data, *(lines or [f"the application of namespace {app.namespace!r} has no job types"]))
 
 
-def _shown(key: str, value: object) -> str:
+def _shown(key: str, value: Any) -> str:
+    if key == "needs":
+        return in_words(value or ()) or "none"
     return str(value)[:_FINGERPRINT_SHOWN] if key == _FINGERPRINT and value is not None else str(value)
 
 

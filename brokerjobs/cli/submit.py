@@ -114,7 +114,9 @@ def _carry_out(ledger: LedgerConnection, order: Order, limit: timedelta | None, 
     if not as_json:
         _say(order, made, limit)
     if paused := submission.pause_of(ledger, made.job_id):
-        output.say(f"{paused['by']} has paused its type ({paused['reason']}): it waits until that is resumed")
+        what = f"its queue {paused['queue']}" if "queue" in paused else "its type"
+        until = f"{paused['until']}, or until " if "until" in paused else ""
+        output.say(f"{paused['by']} has paused {what} ({paused['reason']}): it waits until {until}that is resumed")
     outcome: Outcome | None = None
     try:
         if limit is not None:

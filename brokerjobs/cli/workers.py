@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     Data = Mapping[str, Any]
 
 _HEADERS: Final = ("WORKER", "STATE", "RUNNING", "SLOTS", "HEARTBEAT", "CLOCK", "CAPABILITIES", "ROUTES")
+# Detected of every host, so that they tell least: a narrow table cuts these first.
+_DETECTED: Final = frozenset({"arch", "cpu", "memory", "os", "python"})
 _DAY: Final = timedelta(days=1)
 _ListFormat: TypeAlias = Annotated[
     output.ListFormat | None, typer.Option("-o", "--output", show_default=False, help="[table, or tsv when piped]")
@@ -55,14 +57,14 @@ def workers(
             for one in found:
                 output.put_tabs(_cells(one))
         case output.ListFormat.TABLE if found:
-            output.put_table(_HEADERS, [_cells(one) for one in found], whole=set(_HEADERS[:6]))
+            output.put_table(_HEADERS, [_cells(one, declared_first=True) for one in found], whole=set(_HEADERS[:6]))
         case _:
             pass
     if not found:
         output.say("no worker has said anything within that time; start one: brokerjobs worker MODULE:APP")
 
 
-def _cells(worker: Data) -> tuple[str, ...]:
+def _cells(worker: Data, *, declared_first: bool = False) -> tuple[str, ...]:
     slots: Mapping[str, int] = worker["slots"] or {}
     leaked = f" ({worker['leaked']} leaked)" if worker["leaked"] else ""
     return (
@@ -72,9 +74,14 @@ def _cells(worker: Data) -> tuple[str, ...]:
         " ".join(f"{kind}:{count}" for kind, count in slots.items()),
         f"{moments.rough(timedelta(seconds=worker['heartbeat_age_seconds']))} ago",
         _signed(worker["clock_offset_seconds"]),
-        str(capabilities.from_data(worker["capabilities"])),
+        _has(worker["capabilities"] or {}, declared_first=declared_first),
         ", ".join(worker["routes"]),
     )
+
+
+def _has(said: Data, *, declared_first: bool) -> str:
+    ordered = sorted(said, key=lambda name: (declared_first and name in _DETECTED, name))
+    return ", ".join(filter(None, (str(capabilities.from_data({name: said[name]})) for name in ordered)))
 
 
 def _signed(seconds: float) -> str:

@@ -106,7 +106,7 @@ def explain(needs: Iterable[Need], workers: Sequence[Seen], *, job_type: str) ->
             counted += _counted(need, tally, found)
     able = [one for one, count in zip(workers, missed, strict=True) if not count]
     no_handler = sum(not one.handles for one in workers)
-    lines = [one.text for one in counted]
+    lines = list(dict.fromkeys(one.text for one in counted))  # two needs of one name may fail alike
     if no_handler:
         lines.append(f"{no_handler} {'has' if no_handler == 1 else 'have'} no handler for {job_type}")
     because = _because(able)
@@ -180,7 +180,7 @@ def _nearest(
         return None
     fewest = min(missed)
     name, place = min((one.name, place) for place, one in enumerate(workers) if missed[place] == fewest)
-    lines = [found[each[place]].text for each, found in ways if each[place] in found]
+    lines = dict.fromkeys(found[each[place]].text for each, found in ways if each[place] in found)
     return name, (*lines, *(() if workers[place].handles else (f"has no handler for {job_type}",)))
 
 

@@ -8,17 +8,21 @@ from uuid import uuid4
 
 from uuid_utils.compat import uuid7
 
+from brokerjobs.cli.moments import rfc3339
 from brokerjobs.coordinator.explainer import changes
 from brokerjobs.ledger import calls, placing, services
 from brokerjobs.rules import capabilities
-from brokerjobs.rules.needs import AtLeast, Equal, Exclusive
+from brokerjobs.rules.needs import AtLeast, Equal, Exclusive, OneOf
+from tests.ledger import needing
 
 if TYPE_CHECKING:
     from tests.cli.command import Command
     from tests.ledger.ledger_driver import Ledger
 
 
-def beat(ledger: Ledger, name: str, state: str = "online", **has: str) -> None:
+def beat(
+    ledger: Ledger, name: str, state: str = "online", *, types: tuple[str, ...] = ("work", "gpu"), **has: str
+) -> None:
     """A worker's heartbeat."""
     process = calls.ProcessIdentity(uuid7(), name, "host", 1)
     detail: dict[str, Any] = {
@@ -31,7 +35,7 @@ def beat(ledger: Ledger, name: str, state: str = "online", **has: str) -> None:
         process,
         "worker",
         ledger.place.namespace,
-        ("work", "gpu"),
+        types,
         (ledger.place.route(),),
         state,
         ledger.clock.now + timedelta(seconds=2),
@@ -152,6 +156,78 @@ def test_explain__says_what_is_unmet_who_is_nearest_and_until_when(operator: Com
     assert told["schema"] == "brokerjobs.explanation/1"
     assert (told["report"]["because"], told["report"]["qualified"]) == ("none", 0)
     operator("jobs", "explain", str(uuid4())).fails(6, "brokerjobs jobs list")
+
+
+def test_explain__says_one_shortage_once_and_when_the_job_fails(operator: Command, ledger: Ledger) -> None:
+    ledger.declare("gpu", needs=(OneOf("gpu", ("a100", "h100")),), placement_deadline=timedelta(hours=2))
+    job = needing.needing(ledger, Equal("gpu", "h100"), kind="gpu")
+    beat(ledger, "plain")
+    explain_all(ledger)
+
+    said = operator("jobs", "explain", str(job)).ok().out
+
+    assert "workers: 0 of 1 worker: 1 lacks gpu\n" in said
+    assert "nearest: plain, lacks gpu\n" in said
+    assert f"after 2h, at {rfc3339(ledger.clock.after(7200))}, it fails as unplaceable" in said
+
+
+def test_refused_for_an_added_need__is_not_said_to_be_qualified_for(operator: Command, ledger: Ledger) -> None:
+    job = needing.needing(ledger, Equal("gpu", "h100"))
+    beat(ledger, "able")
+    beat(ledger, "unable", types=("other",))
+    ledger.worker.claim(job)
+    explain_all(ledger)
+
+    page = operator("jobs", "show", str(job)).ok().out
+
+    assert "a worker that has gpu=h100 until" in page
+    assert f"{ledger.worker.process.name} has not (asked 1 time)" in " ".join(page.split())
+    assert "qualif" not in page.split("EVENTS")[0]
+
+
+def test_show__says_in_words_who_holds_a_resource(operator: Command, ledger: Ledger) -> None:
+    ledger.declare("work", needs=(Exclusive("card"),))
+    needing.beat(ledger, ledger.worker)
+    holder, first, second = (ledger.submit(rung=True) for _ in range(3))
+    for job in (holder, first, second):
+        ledger.worker.claim(job)
+        ledger.clock.advance(0.01)
+
+    page = " ".join(operator("jobs", "show", str(second)).ok().out.split("EVENTS")[0].split())
+
+    assert f"waits for card, held by job {holder} on {ledger.worker.process.name}, lease until" in page
+    assert "1 job before it; it waits until" in page
+    assert "held_by" not in page
+
+
+def test_workers__in_a_table_begin_with_what_was_declared(operator: Command, ledger: Ledger) -> None:
+    beat(ledger, "one", arch="x86_64", cpu="2", gpu="a100", memory="16GiB")
+
+    told = operator("workers", "--namespace", ledger.place.namespace, "-o", "table").ok().out
+
+    assert "gpu=a100, arch" in told
+
+
+def test_submit__to_a_paused_queue_says_which_and_until_when(operator: Command, ledger: Ledger) -> None:
+    place = ledger.place.namespace
+    paused = ("queues", "pause", f"{place}/default", "--reason", "the disk is full", "--by", "ann", "--until", "2h")
+    operator(*paused).ok()
+    producer = {"BROKERJOBS_DATABASE_URL": ledger.database.producer_url}
+
+    done = operator("submit", f"{place}/work", "{}", env=producer).ok()
+
+    assert "ann has paused its queue default (the disk is full): it waits until 20" in done.err
+    assert "or until that is resumed" in done.err
+
+
+def test_list__says_of_no_ended_or_running_job_that_it_waits(operator: Command, ledger: Ledger) -> None:
+    running, done = ledger.submit(rung=True), ledger.submit(rung=True)
+    ledger.worker.complete(ledger.worker.take(done))
+    ledger.worker.take(running)
+
+    told = operator("jobs", "list", "--namespace", ledger.place.namespace, "-o", "json").lines()
+
+    assert [(one["state"], one["waiting"]) for one in told] == [("succeeded", None), ("running", None)]
 
 
 def test_explain__of_a_job_that_has_ended_says_only_that(operator: Command, ledger: Ledger) -> None:

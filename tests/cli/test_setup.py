@@ -46,7 +46,9 @@ def test_setup__changes_terms_and_prints_the_difference(
 ) -> None:
     text = (folder / "shop.py").read_text()
     (folder / "shop.py").write_text(
-        text.replace('"add", repeatable=True', '"add", repeatable=False').replace("cents: int", "cents: float")
+        text.replace('"add", repeatable=True', '"add", repeatable=False, needs=[needs.equal("gpu", "a100")]')
+        .replace("import App", "import needs, App")
+        .replace("cents: int", "cents: float")
     )
 
     done = ready.process("setup", shop, "-o", "json", env=as_owner).json()
@@ -59,6 +61,7 @@ def test_setup__changes_terms_and_prints_the_difference(
     said = ready.process("setup", shop, env=as_owner).ok().out
     assert f"job type {namespace}/add: changed\n" in said
     assert "  repeatable: False → True\n" in said
+    assert "  needs: gpu=a100 → none\n" in said
 
 
 def test_setup__as_json_is_one_object(ready: Command, as_owner: dict[str, str], shop: str, namespace: str) -> None:
