@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, LiteralString
 
 import pytest
 
+from brokerjobs import needs
 from tests.ledger.invariants import RULES, violations
+from tests.ledger.needing import needing
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 # How the owner, with triggers out of the way, breaks each rule: on a job with two attempts, the first lost, the second
 # accepted, or, where it says so, on a running or queued one.
-BREAKS: dict[str, tuple[str, LiteralString]] = {
+OF_JOBS: dict[str, tuple[str, LiteralString]] = {
     "one result is accepted at most": (
         "done",
         """drop index brokerjobs.attempt_accepted; update brokerjobs.attempt set verdict = 'accepted',
@@ -147,6 +149,39 @@ BREAKS: dict[str, tuple[str, LiteralString]] = {
         "insert into brokerjobs.event (at, job_id, kind, state) values (brokerjobs.clock(), %(job)s, '', 'failed')",
     ),
 }
+# Those about resources, each by a change of one job among those that need the same.
+OF_RESOURCES: dict[str, tuple[str, LiteralString]] = {
+    "a running attempt has a place of each resource that its job needs": (
+        "second holder",
+        "update brokerjobs.resource set attempt_id = null where job_id = %(job)s",
+    ),
+    "no more attempts hold a resource than it has places": (
+        "beside another",
+        """update brokerjobs.job set resources = '[{"name": "account", "limit": 1}]' where id = %(job)s""",
+    ),
+    "an exclusive resource is taken when its last holder's attempt is closed, not before": (
+        "second holder",
+        "update brokerjobs.attempt set claimed_at = claimed_at - interval '1 s' where job_id = %(job)s",
+    ),
+    "fencing numbers grow from holder to holder of a resource": (
+        "second holder",
+        "update brokerjobs.attempt set fencing_number = 7 where job_id = %(job)s",
+    ),
+    "no result is accepted once another attempt has taken its resource": (
+        "first holder",
+        """update brokerjobs.event set seq = nextval('brokerjobs.event_seq')
+          where job_id = %(job)s and kind = 'succeeded'""",
+    ),
+    "nobody takes a resource before those who wait for it longer": (
+        "newcomer",
+        "update brokerjobs.attempt set claimed_at = claimed_at - interval '1 s' where job_id = %(job)s",
+    ),
+    "who waits for a resource stands in its line": (
+        "waiter",
+        "delete from brokerjobs.waiter where job_id = %(job)s",
+    ),
+}
+BREAKS = OF_JOBS | OF_RESOURCES
 
 
 def _job(ledger: Ledger, kind: str) -> UUID:
@@ -160,6 +195,29 @@ def _job(ledger: Ledger, kind: str) -> UUID:
     return job
 
 
+def _jobs_of_resource(ledger: Ledger, kind: str) -> list[UUID]:
+    """Jobs that need the same resource, that of this kind first."""
+    need = needs.limit("account", 2) if kind == "beside another" else needs.exclusive("account")
+    first, second = needing(ledger, need), needing(ledger, need)
+    held = ledger.worker.take(first)
+    match kind:
+        case "beside another":
+            ledger.worker.take(second)
+        case "waiter":
+            assert ledger.worker.claim(second).verdict == "not_due"
+        case "newcomer":
+            assert ledger.worker.claim(second).verdict == "not_due"
+            ledger.worker.complete(held)
+            ledger.clock.advance(5)  # in which the second, rung, did not come
+            newcomer = needing(ledger, need)
+            ledger.worker.take(newcomer)
+            return [newcomer, first, second]
+        case _:
+            ledger.worker.complete(held)
+            ledger.worker.take(second)
+    return [first, second] if kind == "first holder" else [second, first]
+
+
 def test_invariants__are_all_broken_once() -> None:
     assert set(BREAKS) == set(RULES)
 
@@ -167,15 +225,17 @@ def test_invariants__are_all_broken_once() -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_violations__names_the_rule_that_is_broken(ledger: Ledger, rule: str) -> None:
     kind, how = BREAKS[rule]
-    job = _job(ledger, kind)
-    assert violations(ledger.owner, [job]) == []
+    jobs = _jobs_of_resource(ledger, kind) if rule in OF_RESOURCES else [_job(ledger, kind)]
+    job = jobs[0]
+    assert violations(ledger.owner, jobs) == []
 
     with ledger.owner.transaction(force_rollback=True):
-        for table in ("job_state", "attempt", "event"):
+        for table in ("job", "job_state", "attempt", "event"):
             ledger.owner.execute(f"alter table brokerjobs.{table} disable trigger user".encode())
         for statement in how.split(";"):
             ledger.owner.execute(statement.encode(), {"job": job})
-        found = violations(ledger.owner, [job])
+        found = violations(ledger.owner, jobs)
 
     assert (rule, job) in found
-    assert violations(ledger.owner, [job]) == []
+    assert rule not in OF_RESOURCES or found == [(rule, job)]
+    assert violations(ledger.owner, jobs) == []
