@@ -85,14 +85,13 @@ async def test_reply__that_comes_after_the_lease_is_lost_decides_what_is_known(
         coordinating(made),
         made.working(made.worker(database_url=url)),
     ):
-        line.lose_reply_to(REQUESTS[request_of])
+        line.lose_reply_to(REQUESTS[request_of], for_long=True)
         (job,) = await made.submit_many(pay, [1])
 
         async def is_lost() -> bool:
             return line.lost == 1
 
         await eventually(is_lost, 30)
-        await line.stop()
         await made.reached(job, "review" if request_of == "intent" else "queued", 30)
         await line.start()
         record = await made.reached(job, "succeeded", 30)

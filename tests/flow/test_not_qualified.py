@@ -71,11 +71,12 @@ async def submitted_from_sql(database: Database, namespace: str, payload: str) -
 
 
 async def waiting_for_placement(made: Flow, job: UUID) -> dict[str, Any]:
-    """The job's record, once it waits for a qualified worker."""
+    """The job's record, once a worker has given it back and it waits for another."""
 
     async def waits() -> dict[str, Any] | None:
         record = await made.record(job)
-        return record if record["waiting"] and record["waiting"]["for"] == "placement" else None
+        waiting = record["waiting"]
+        return record if waiting and waiting["for"] == "placement" and "not_qualified" in waiting["detail"] else None
 
     return await eventually(waits)
 

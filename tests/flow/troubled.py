@@ -25,6 +25,7 @@ class TroubledLine:
         self._passing: set[asyncio.Task[None]] = set()
         self._silent = False
         self._losing: bytes | None = None
+        self._for_long = False
         self.lost = 0
 
     async def start(self) -> None:
@@ -34,25 +35,32 @@ class TroubledLine:
 
     async def stop(self) -> None:
         """Refuses connections, and cuts those that are open."""
-        if self._server is not None:
-            self._server.close()
-        for writer in self._open:
-            writer.transport.abort()
-        self._open.clear()
+        self._cut()
         await asyncio.gather(*self._passing)
 
     def silence(self) -> None:
         """Takes connections, and passes nothing on."""
         self._silent = True
 
-    def lose_reply_to(self, request: bytes) -> None:
-        """Cuts the connection when the server answers the next request with these bytes in it."""
+    def lose_reply_to(self, request: bytes, *, for_long: bool = False) -> None:
+        """Cuts the connection when the server answers the next request with these bytes in it.
+
+        `for_long`: it cuts all of them and refuses others, in the same moment, until `start`: nobody can ask again.
+        """
         self._losing = request
+        self._for_long = for_long
 
     def of(self, url: str) -> str:
         """The same URL by way of the proxy."""
         parts = urlsplit(url)
         return replaced(url).replace(f":{parts.port}", f":{self._port}", 1)
+
+    def _cut(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for writer in self._open:
+            writer.transport.abort()
+        self._open.clear()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)
@@ -81,6 +89,8 @@ class TroubledLine:
         while data := await _read(reader):
             if asked.is_set():
                 self.lost += 1
+                if self._for_long:
+                    self._cut()
                 writer.transport.abort()
                 return
             writer.write(data)

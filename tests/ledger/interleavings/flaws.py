@@ -305,7 +305,7 @@ FLAWS: Final = (
         "an answer is true",
         (
             (
-                "submit",
+                "submit_jobs",
                 "if not found then\n          verdict := 'key_in_flight'",
                 "if false then\n          verdict := 'key_in_flight'",
             ),
@@ -327,7 +327,7 @@ FLAWS: Final = (
         "an insert that met a conflict counts as new",
         "submit, submit with the same key and payload, submit with the same key and another payload",
         "one key names one job",
-        (("submit", "v_taken := not found;", "v_taken := false;"),),
+        (("submit_jobs", "v_taken := not found;", "v_taken := false;"),),
     ),
     Flaw(
         "a job that was parked while its type was resumed is rung by nobody",
