@@ -163,4 +163,4 @@ def _tell(change: Explanation) -> None:
     if change.report is None or change.report["because"] is None:
         _log.info("placeable: a living worker can run %s", what)
     else:
-        _log.warning("unplaceable: %s: %s", what, change.report["text"])
+        _log.info("unplaceable: %s: %s", what, change.report["text"])
