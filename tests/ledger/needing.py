@@ -10,6 +10,7 @@ from brokerjobs.ledger import services
 from tests.ledger.ledger_caller import new_job
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from uuid import UUID
 
     from brokerjobs.rules.needs import Need
@@ -29,13 +30,13 @@ def needing(ledger: Ledger, *wanted: Need | str, kind: str = "work", deadline: f
     return answer.id
 
 
-def beat(ledger: Ledger, worker: Caller, **detail: Any) -> None:
+def beat(ledger: Ledger, worker: Caller, *, routes: Sequence[str] = (), **detail: Any) -> None:
     """A heartbeat of a worker that reads every verdict."""
     said = {"reads": READS, **detail}
     worker.fetch(
         services.heartbeat(
             services.Heartbeat(
-                worker.process, "worker", ledger.place.namespace, ["work"], [], "online", ledger.clock.now, said
+                worker.process, "worker", ledger.place.namespace, ["work"], routes, "online", ledger.clock.now, said
             )
         )
     )

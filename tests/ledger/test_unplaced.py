@@ -41,6 +41,27 @@ def test_claim__of_a_worker_that_lacks_what_a_submission_needs_parks_the_job(led
     assert event.detail["unmet"] == [GPU.as_data()]
 
 
+def test_claim__refused_for_an_added_need_is_rung_soon_while_another_worker_meets_it(ledger: Ledger) -> None:
+    """Else the job would wait longer and longer for a worker that is there, whenever the unfit one takes its ring."""
+    job, able = needing(ledger, GPU), ledger.open()
+    beat(ledger, ledger.worker, capabilities={"": {}, "os": ["linux"]})
+
+    def refused() -> float:
+        answer = ledger.worker.claim(job)
+        assert (answer.verdict, answer.until is None) == ("no_handler", False)
+        waits = ((answer.until or ledger.clock.now) - ledger.clock.now).total_seconds()
+        ledger.clock.advance(waits)
+        ledger.coordinator.due()
+        return waits
+
+    assert [refused() for _ in range(4)] == [1, 2, 4, 8]
+    beat(ledger, ledger.worker, capabilities={"": {}, "os": ["linux"]})
+    beat(ledger, able, routes=[ledger.place.route()], capabilities={"": {}, "gpu": [GPU.value]})
+    assert [refused() for _ in range(3)] == [1, 1, 1]
+    ledger.clock.advance(60)  # it has not been heard of since
+    assert refused() == 30
+
+
 def test_claim__of_a_worker_that_meets_what_a_submission_needs_is_granted(ledger: Ledger) -> None:
     job = needing(ledger, GPU, "account")
     capabilities = {"gpu": ["a100"], "os": ["linux"]}

@@ -27,6 +27,7 @@ declare
   v_bytes bigint := 0;
   v_detail jsonb;
   v_unmet jsonb;
+  v_pause double precision;
   v_worker jsonb;
   v_repeats boolean[] := repeats(p_jobs);
   v_paused text[] := array(select p.type from pause p where p.namespace = p_namespace and p.resumed_at is null);
@@ -125,7 +126,9 @@ begin
         if v_detail is not null then
           -- Parked with a timer, never straight back to the queue where the same worker would take it again.
           v_detail := v_detail || jsonb_build_object('worker', p_worker_name, 'refusals', least(coalesce((s.wait_detail ->> 'refusals')::integer, 0) + 1, 1000));
-          until := park_unplaced(s, j, 'placement', t + make_interval(secs => least(30, power(2, least((v_detail ->> 'refusals')::integer - 1, 10)))), v_detail, p_worker_name, t);
+          v_pause := case when v_detail ? 'unmet' and another_meets(p_worker, j, worker_needs(j.added_needs), t) then 1
+            else least(30, power(2, least((v_detail ->> 'refusals')::integer - 1, 10))) end;
+          until := park_unplaced(s, j, 'placement', t + make_interval(secs => v_pause), v_detail, p_worker_name, t);
           verdict := case when until is null then 'finished' else 'no_handler' end;
           state := case when until is null then 'failed' else 'queued' end;
           return next; continue;
