@@ -56,7 +56,7 @@ def test_claim__refused_for_an_added_need_is_rung_soon_while_another_worker_meet
 
     assert [refused() for _ in range(4)] == [1, 2, 4, 8]
     beat(ledger, ledger.worker, capabilities={"": {}, "os": ["linux"]})
-    beat(ledger, able, routes=[ledger.place.route()], capabilities={"": {}, "gpu": [GPU.value]})
+    beat(ledger, able, routes=[ledger.place.route()], capabilities={"": {}, "gpu": ["a100"]})
     assert [refused() for _ in range(3)] == [1, 1, 1]
     ledger.clock.advance(60)  # it has not been heard of since
     assert refused() == 30
