@@ -51,7 +51,7 @@ class Explainer:
         self._known: frozenset[str] | None = None
 
     async def run_once(self) -> timedelta:
-        """Record what has changed, and end jobs that nobody could place in time; twice a tick, as the scheduler."""
+        """Record what has changed, and end jobs that nobody could place in time."""
         [found] = await self._ledger.fetch(placing.placement(self._candidacy))
         if not found.leading:
             return LED_ELSEWHERE
@@ -66,7 +66,7 @@ class Explainer:
             self._after = walked.last
             if walked.ended:
                 _log.warning("%d jobs failed as unplaceable: their placement deadline has passed", walked.ended)
-        return self._periods.tick / 2
+        return self._periods.tick
 
     async def _wake(self, workers: Sequence[Data]) -> None:
         """Have those that have just come asked for what was parked: what submissions added is known at claims alone."""

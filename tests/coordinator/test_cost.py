@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from tests.coordinator.stage import Stage
 
 SECONDS = 8.0
-# One of the copies leads: relay every 50 ms, reaper, scheduler and routes every second, the others seldom; three
-# heartbeats in 10 s.
-WANTED = 20 + 3 + 0.3
+# One of the copies leads: relay every 50 ms, reaper, explainer and routes every second, scheduler twice, the others
+# seldom; three heartbeats in 10 s.
+WANTED = 20 + 5 + 0.3
 
 
 @asynccontextmanager

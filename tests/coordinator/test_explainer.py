@@ -60,7 +60,7 @@ async def test_explainer__says_every_unmet_need_and_the_nearest_miss(staged: Sta
     (job,) = await staged.submit(kind="gpu")
     assert await waiting(staged, job) == ("delivery", None)
 
-    assert await explainer(staged).run_once() == PERIODS.tick / 2
+    assert await explainer(staged).run_once() == PERIODS.tick
 
     assert await waiting(staged, job) == ("placement", "0 of 2 workers: 2 lack gpu, 1 os is darwin, not linux")
     detail = await staged.value("select brokerjobs.record(%s) #> '{waiting,detail}'", job)

@@ -157,7 +157,9 @@ async def test_resume__of_a_queue_that_stood_still_is_heard_long_before_the_next
 
         await eventually(is_held)
         await resume(made, "pay")
-        await made.reached(job.id, "succeeded")
+        record = await made.reached(job.id, "succeeded")
+    assert [one["state"] for one in record["attempts"]] == ["completed"]
+    assert "is consumed again" in caplog.text
 
 
 async def test_pause__of_one_type_of_a_queue_parks_its_jobs_and_lets_the_others_run(

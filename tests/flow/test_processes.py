@@ -199,3 +199,4 @@ async def test_process__dies_with_its_worker_even_if_it_is_killed(at: Place) -> 
             await on.marked("deaf")
             worker.kill()
             await gone(pid_of(on, "deaf"))
+    assert not lives(pid_of(on, "deaf"))

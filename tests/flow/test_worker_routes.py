@@ -208,6 +208,7 @@ async def test_prefetch__is_shared_among_the_routes_and_shared_anew(
             await owner.execute("update brokerjobs.route set retired_at = now(), wanted = false where name = %s", [b])
         await consumes(made, a)
         await eventually(all_of_it, 20)
+        assert await left_there() <= 8
         go.set()
         for job in jobs:
             await made.reached(job, "succeeded", 20)

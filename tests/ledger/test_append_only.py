@@ -57,8 +57,10 @@ def _refuses(ledger: Ledger, statement: str, key: UUID | None = None) -> None:
 def test_attempt__that_completed_is_never_rewritten(ledger: Ledger, change: str) -> None:
     holding = ledger.worker.take(ledger.submit())
     ledger.worker.complete(holding)
+    before = ledger.rows.attempt(holding.attempt_id)
 
     _refuses(ledger, f"update brokerjobs.attempt set {change} where id = %s", holding.attempt_id)
+    assert ledger.rows.attempt(holding.attempt_id) == before
 
 
 @pytest.mark.parametrize("change", CLOSED)
@@ -74,8 +76,10 @@ def test_attempt__that_timed_out_stays_timed_out_through_its_late_report(ledger:
 @pytest.mark.parametrize("change", IDENTITY)
 def test_attempt__that_is_open_keeps_its_identity(ledger: Ledger, change: str) -> None:
     holding = ledger.worker.take(ledger.submit())
+    before = ledger.rows.attempt(holding.attempt_id)
 
     _refuses(ledger, f"update brokerjobs.attempt set {change} where id = %s", holding.attempt_id)
+    assert ledger.rows.attempt(holding.attempt_id) == before
 
 
 def test_attempt__is_accepted_once_a_job(ledger: Ledger) -> None:
@@ -109,20 +113,27 @@ def test_event__is_append_only(ledger: Ledger, statement: str, table: str) -> No
 
 @pytest.mark.parametrize("column", ["payload = '1'", "deadline = null", "retry_attempts = 99", "submitted_by = 'me'"])
 def test_job__is_immutable(ledger: Ledger, column: str) -> None:
-    _refuses(ledger, f"update brokerjobs.job set {column} where id = %s", ledger.submit())
+    job = ledger.submit()
+    before = ledger.producer.record(job)
+
+    _refuses(ledger, f"update brokerjobs.job set {column} where id = %s", job)
+    assert ledger.producer.record(job) == before
 
 
 def test_late_report__is_append_only(ledger: Ledger) -> None:
     holding = ledger.worker.take(ledger.submit())
     ledger.worker.fail(holding, {**TEMPORARY, "retry_after": 1})
     ledger.worker.complete(holding)
+    before = ledger.rows.late_reports(holding.job_id)
 
     _refuses(ledger, "update brokerjobs.late_report set result = '2' where job_id = %s", holding.job_id)
+    assert ledger.rows.late_reports(holding.job_id) == before != []
 
 
 def test_state__that_ended_is_never_written_again(ledger: Ledger) -> None:
     holding = ledger.worker.take(ledger.submit())
     ledger.worker.complete(holding)
+    before = ledger.rows.state(holding.job_id)
 
     for change in (
         "accepted_attempt_id = gen_random_uuid()",
@@ -131,6 +142,7 @@ def test_state__that_ended_is_never_written_again(ledger: Ledger) -> None:
         "state = 'failed'",
     ):
         _refuses(ledger, f"update brokerjobs.job_state set {change} where job_id = %s", holding.job_id)
+    assert ledger.rows.state(holding.job_id) == before
 
 
 def test_make_partitions__makes_each_month_once(own_ledger: Ledger) -> None:

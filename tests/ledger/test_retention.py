@@ -466,6 +466,7 @@ def test_rows__are_not_removed_before_the_row_that_decides(ledger: Ledger, table
         ledger.owner.execute("set local brokerjobs.retaining = 'yes'")
 
         _refuses(ledger, f"delete from brokerjobs.{table} where {column} = %s", job)
+    assert set(rows_of(ledger, job)) == set(PARTS)
 
 
 @pytest.mark.parametrize("state", ["review", "queued"])
@@ -475,12 +476,15 @@ def test_state__of_an_unfinished_job_is_not_removed_even_on_the_one_road(ledger:
         ledger.owner.execute("set local brokerjobs.retaining = 'yes'")
 
         _refuses(ledger, "delete from brokerjobs.job_state where job_id = %s", job)
+    assert ledger.rows.state(job).state == state
 
 
 def test_kept_events__are_not_changed(ledger: Ledger) -> None:
     job = with_all_parts(ledger)
 
     _refuses(ledger, "update brokerjobs.event_kept set kind = 'other' where job_id = %s", job)
+    others = "select count(*) from brokerjobs.event_kept where job_id = %s and kind = 'other'"
+    assert ledger.rows.scalar(others, [job], of=int) == 0
 
 
 @pytest.mark.parametrize(
@@ -493,6 +497,7 @@ def test_road__is_open_inside_the_functions_alone(ledger: Ledger, call: str) -> 
         ledger.owner.execute(f"select brokerjobs.{call}".encode())
 
         _refuses(ledger, "delete from brokerjobs.job_state where job_id = %s", job)
+    assert set(rows_of(ledger, job)) == set(PARTS)
 
 
 def test_plan__of_the_search_reads_no_more_than_it_removes(own_ledger: Ledger) -> None:

@@ -22,7 +22,8 @@ def pieces(page: Path) -> list[str]:
 @pytest.mark.parametrize("page", [page for page in PAGES if pieces(page)], ids=lambda page: page.name)
 def test_pieces__are_python(page: Path) -> None:
     for piece in pieces(page):
-        compile(piece, str(page), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)
+        read: object = compile(piece, str(page), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)
+        assert isinstance(read, ast.Module)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,9 @@ jobs = st.lists(
 @settings(max_examples=300, deadline=None)
 @given(jobs, st.integers(1, 6), st.sampled_from([0.5, 10.0, 1e9]))
 def test_line__never_overcommits_and_lets_everyone_start(several: list[Job], slots: int, early: float) -> None:
-    Simulation(several, slots=slots, early=early).run()
+    done = Simulation(several, slots=slots, early=early).run()
+    assert done.most <= MEMORY
+    assert len(done.order) == len(several)
 
 
 def test_two_jobs_of_10__never_run_together_on_16() -> None:
