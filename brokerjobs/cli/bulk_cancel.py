@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from brokerjobs.ledger.database import LedgerConnection
     from brokerjobs.ledger.decisions import Request
 
-MOST: Final = 100_000
-"""Jobs that one command cancels at most."""
 _BATCH: Final = 200
 _LOCKED_PAUSE_SECONDS: Final = 0.1
 _LOCKED_TRIES: Final = 50

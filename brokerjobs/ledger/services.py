@@ -19,13 +19,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
-    """The row of a function that returns a name."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
 class Expired:
     """An attempt that was given up, and where its job went."""
 
@@ -83,22 +76,12 @@ def outbox_done(tickets: Sequence[UUID]) -> Query[Nothing]:
     return Query("select brokerjobs.outbox_done(%s::uuid[])", [array_literal(tickets)], Nothing)
 
 
-def make_partitions(months_ahead: int) -> Query[Name]:
-    """Makes the event partitions that are missing; answers their names."""
-    return Query("select * from brokerjobs.make_partitions(%s)", [months_ahead], Name)
-
-
 @dataclass(frozen=True, slots=True)
 class Route:
     """A route that must exist at the broker."""
 
     name: str
     namespace: str
-
-
-def routes_wanted() -> Query[Route]:
-    """Routes that are not yet declared."""
-    return Query("select * from brokerjobs.routes_wanted()", [], Route)
 
 
 def routes_declared(names: Sequence[str]) -> Query[Nothing]:
