@@ -134,7 +134,9 @@ def passed_by(events: list[tuple[int, datetime, str, UUID, str, int, int | None]
             last[name] = number
             own = since.pop((name, job), datetime.max.replace(tzinfo=UTC)), job
             late = {one for one, then in rung.items() if (at - then).total_seconds() >= TURN_SECONDS}
-            before = [one for one, then in since.items() if one[0] == name and (then, one[1]) < own and one not in late]
+            # A batch writes its claims last: whom it told to wait after this turn was decided, this one has not passed.
+            waiting = [(then, one) for (line, one), then in since.items() if line == name and (line, one) not in late]
+            before = [one for one in waiting if one[0] < at and one < own]
             if len(before) >= limit:
                 found.append(f"{name}: {job} passed {len(before)} who had waited longer")
             rung.pop((name, job), None)
