@@ -24,7 +24,18 @@ from brokerjobs.context import (
     SyncJobTransaction,
 )
 from brokerjobs.errors import (
+    AcknowledgementRefused,
     AlreadyReported,
+    ArtifactError,
+    ArtifactGone,
+    ArtifactNameUsed,
+    ArtifactNotFound,
+    ArtifactNotReady,
+    ArtifactNotVisible,
+    ArtifactStoreFull,
+    ArtifactStoreRefused,
+    ArtifactStoreUnavailable,
+    ArtifactTooLarge,
     AttemptError,
     BrokerjobsError,
     BrokerUnavailable,
@@ -34,8 +45,10 @@ from brokerjobs.errors import (
     EffectUnknown,
     ExpiredRecord,
     HandlerSignal,
+    HashMismatch,
     IdempotencyConflict,
     InReview,
+    InvalidArtifact,
     InvalidJob,
     InvalidPayload,
     InvalidResult,
@@ -71,12 +84,25 @@ from brokerjobs.rules.retries import RetryPolicy
 from brokerjobs.rules.states import AttemptShown, JobState, Waiting
 
 if TYPE_CHECKING:
+    from brokerjobs.artifact import Artifact
     from brokerjobs.client import CancelOutcome, Client, JobHandle, SyncClient, SyncJobHandle
     from brokerjobs.ledger.records import JobRecord, JobStatus
 
 __all__ = [
+    "AcknowledgementRefused",
     "AlreadyReported",
     "App",
+    "Artifact",
+    "ArtifactError",
+    "ArtifactGone",
+    "ArtifactNameUsed",
+    "ArtifactNotFound",
+    "ArtifactNotReady",
+    "ArtifactNotVisible",
+    "ArtifactStoreFull",
+    "ArtifactStoreRefused",
+    "ArtifactStoreUnavailable",
+    "ArtifactTooLarge",
     "AttemptContext",
     "AttemptError",
     "AttemptShown",
@@ -93,8 +119,10 @@ __all__ = [
     "Finding",
     "HandlerSignal",
     "Happened",
+    "HashMismatch",
     "IdempotencyConflict",
     "InReview",
+    "InvalidArtifact",
     "InvalidJob",
     "InvalidPayload",
     "InvalidResult",
@@ -144,8 +172,9 @@ __all__ = [
     "needs",
 ]
 
-# Imported when they are asked for: they bring the drivers with them.
+# Imported when they are asked for: they bring the drivers, or pydantic, with them.
 _LATER: Final = {
+    "Artifact": "brokerjobs.artifact",
     "CancelOutcome": "brokerjobs.client",
     "Client": "brokerjobs.client",
     "JobHandle": "brokerjobs.client",

@@ -1,4 +1,4 @@
-"""Every error that brokerjobs raises on purpose: one file, one root, evidence as attributes.
+"""Every error that brokerjobs raises on purpose: one root, evidence as attributes.
 
     BrokerjobsError
     ├── ConfigurationError: JobTypeConflict, MissingHandler         a setting or declaration is wrong
@@ -9,6 +9,7 @@
     ├── WrongIsolation, StaleAttempt, AlreadyReported, ResultMissing    raised in an attempt's transaction
     ├── StopRequested                                               raised by `ctx.check()`
     ├── InvalidResult, ResultTooLarge
+    ├── ArtifactError: those of `artifact_errors`, named here, too
     ├── JobNotFound, RefusedMove
     ├── JobFailed, JobCancelled, InReview, DecidedByPerson, ResultTimeout    answers of `handle.result()`
     └── HandlerSignal: TemporaryFailure, InvalidJob, PolicyRejected, UnknownOutcome, Snooze    raised *by* handlers;
@@ -21,55 +22,88 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Final
+
+from brokerjobs.artifact_errors import (
+    AcknowledgementRefused,
+    ArtifactError,
+    ArtifactGone,
+    ArtifactNameUsed,
+    ArtifactNotFound,
+    ArtifactNotReady,
+    ArtifactNotVisible,
+    ArtifactStoreFull,
+    ArtifactStoreRefused,
+    ArtifactStoreUnavailable,
+    ArtifactTooLarge,
+    HashMismatch,
+    InvalidArtifact,
+)
+from brokerjobs.error_base import BrokerjobsError, says
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from uuid import UUID
 
-E = TypeVar("E", bound="BrokerjobsError")
+__all__ = [
+    "AcknowledgementRefused",
+    "AlreadyReported",
+    "ArtifactError",
+    "ArtifactGone",
+    "ArtifactNameUsed",
+    "ArtifactNotFound",
+    "ArtifactNotReady",
+    "ArtifactNotVisible",
+    "ArtifactStoreFull",
+    "ArtifactStoreRefused",
+    "ArtifactStoreUnavailable",
+    "ArtifactTooLarge",
+    "AttemptError",
+    "BrokerUnavailable",
+    "BrokerjobsError",
+    "ConfigurationError",
+    "DecidedByPerson",
+    "DidNotHappen",
+    "EffectUnknown",
+    "ExpiredRecord",
+    "HandlerSignal",
+    "HashMismatch",
+    "IdempotencyConflict",
+    "InReview",
+    "InvalidArtifact",
+    "InvalidJob",
+    "InvalidPayload",
+    "InvalidResult",
+    "JobCancelled",
+    "JobFailed",
+    "JobNotFound",
+    "JobTypeConflict",
+    "KeyInFlight",
+    "LedgerUnavailable",
+    "LoginRefused",
+    "MissingHandler",
+    "PayloadTooLarge",
+    "PermissionDenied",
+    "PolicyRejected",
+    "RefusedMove",
+    "ResultMissing",
+    "ResultTimeout",
+    "ResultTooLarge",
+    "SchemaMismatch",
+    "Snooze",
+    "StaleAttempt",
+    "StopRequested",
+    "SubmissionRefused",
+    "TemporaryFailure",
+    "TopologyMismatch",
+    "UnknownJobType",
+    "UnknownOutcome",
+    "WrongIsolation",
+]
+
 _LAST_SHOWN: Final = 300  # characters of what an attempt said: the whole is in `attempts`
-_UNSAID: Final = {"path": "top level", "reason": "no reason given"}  # how "" reads in a message
 
 
-def _made_again(kind: type[E], *args: object) -> E:
-    return kind.__new__(kind, *args)  # not by the constructor, whose arguments are keywords
-
-
-@dataclass_transform(eq_default=False, kw_only_default=True)
-def _says(template: str) -> Callable[[type[E]], type[E]]:
-    """Make an error of keyword evidence, whose message is `template` filled in with it."""
-
-    def made(kind: type[E]) -> type[E]:
-        names = {name for base in kind.__mro__ for name in getattr(base, "__annotations__", {})}
-        defaults = {name: getattr(kind, name) for name in names if hasattr(kind, name)}
-
-        def init(self: E, **evidence: object) -> None:
-            evidence = defaults | evidence
-            if evidence.keys() != names:
-                message = f"{kind.__name__} takes {sorted(names)}, not {sorted(evidence)}"
-                raise TypeError(message)
-            vars(self).update(evidence)
-            said = {name: value for name, value in evidence.items() if value != ""}
-            Exception.__init__(self, template.format(self=self, **{**_UNSAID, **said}))
-
-        kind.__init__ = init  # type: ignore[method-assign, assignment]  # a dataclass, without its 1 ms a class
-        return kind
-
-    return made
-
-
-class BrokerjobsError(Exception):
-    """Root of every error that brokerjobs raises on purpose."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _made_again, (type(self), *self.args), dict(vars(self))
-
-
-@_says("{size} bytes, over the limit of {limit}")
+@says("{size} bytes, over the limit of {limit}")
 class _TooLarge(BrokerjobsError):
     job_type: str
     size: int
@@ -113,7 +147,7 @@ class SchemaMismatch(BrokerjobsError):
         self.command = command
 
 
-@_says(
+@says(
     "{queue!r} exists at the broker with {argument} = {existing!r}, wanted {wanted!r}; deliveries are doorbells, so "
     "`brokerjobs setup module:app --recreate {queue}` loses no job"
 )
@@ -151,7 +185,7 @@ class SubmissionRefused(BrokerjobsError):
     """A job was not accepted at the door; nothing was recorded."""
 
 
-@_says(
+@says(
     "the ledger does not know job type {job_type!r} of namespace {namespace!r}; "
     "register it with `brokerjobs setup module:app` or start a worker that has it"
 )
@@ -162,7 +196,7 @@ class UnknownJobType(SubmissionRefused):
     job_type: str
 
 
-@_says("payload of job type {job_type!r} is invalid at {path}: {problem}")
+@says("payload of job type {job_type!r} is invalid at {path}: {problem}")
 class InvalidPayload(SubmissionRefused):
     """The payload is not one that its job type takes; `path` is like `items[3].price`, "" for the whole."""
 
@@ -171,7 +205,7 @@ class InvalidPayload(SubmissionRefused):
     problem: str
 
 
-@_says(
+@says(
     "payload of job type {job_type!r} is {size} bytes of JSON, {self.excess} over the limit of {limit}; "
     "keep large data in object storage (an artifact) and send its name"
 )
@@ -179,7 +213,7 @@ class PayloadTooLarge(_TooLarge, SubmissionRefused):
     """The payload's UTF-8 JSON is `size` bytes, more than `limit`."""
 
 
-@_says(
+@says(
     "key {key!r} was first used by {first_submitted_by!r} for job {job_id} with another payload, "
     "and now by {submitted_by!r}; use another key for another job"
 )
@@ -192,7 +226,7 @@ class IdempotencyConflict(SubmissionRefused):
     first_submitted_by: str
 
 
-@_says("key {key!r} of job type {job_type!r} is held by another open transaction; submit again when it has ended")
+@says("key {key!r} of job type {job_type!r} is held by another open transaction; submit again when it has ended")
 class KeyInFlight(SubmissionRefused):
     """Another open transaction has submitted the same key and has not ended within 2 s."""
 
@@ -200,7 +234,7 @@ class KeyInFlight(SubmissionRefused):
     key: str
 
 
-@_says(
+@says(
     "key {key!r} of job type {job_type!r} was first used by {first_submitted_by!r} for job {job_id}, which has ended "
     "and whose record retention has removed: it is not run again; use another key for another job"
 )
@@ -213,7 +247,7 @@ class ExpiredRecord(SubmissionRefused):
     first_submitted_by: str
 
 
-@_says(
+@says(
     "the transaction given with within= is {level}; begin it with `BEGIN ISOLATION LEVEL READ COMMITTED` "
     '(SQLAlchemy: `create_engine(..., isolation_level="READ COMMITTED")`), so that its check sees what others commit'
 )
@@ -223,7 +257,7 @@ class WrongIsolation(BrokerjobsError):
     level: str
 
 
-@_says(
+@says(
     "attempt {attempt_id} (fencing number {fencing_number}) of job {job_id} is not the current one: {reason}; "
     "let this error pass, so that the transaction rolls back"
 )
@@ -236,7 +270,7 @@ class StaleAttempt(BrokerjobsError):
     reason: str
 
 
-@_says("the handler of attempt {attempt_id} of job {job_id} is to stop: {self.told}; clean up and let this error pass")
+@says("the handler of attempt {attempt_id} of job {job_id} is to stop: {self.told}; clean up and let this error pass")
 class StopRequested(BrokerjobsError):
     """Raised by `ctx.check()` once the handler is to stop; `reason` is cancel, time_limit, deadline or drain."""
 
@@ -255,7 +289,7 @@ class StopRequested(BrokerjobsError):
         }.get(self.reason, self.reason)
 
 
-@_says("attempt {attempt_id} of job {job_id} has already reported; let this error pass, so that all is rolled back")
+@says("attempt {attempt_id} of job {job_id} has already reported; let this error pass, so that all is rolled back")
 class AlreadyReported(BrokerjobsError):
     """The attempt has made its one report; a second transaction's writes must be rolled back."""
 
@@ -263,7 +297,7 @@ class AlreadyReported(BrokerjobsError):
     attempt_id: UUID
 
 
-@_says(
+@says(
     "the transaction of attempt {attempt_id} of job {job_id} had no result and was rolled back; call "
     "`tx.complete(result)` in it, or open it with `ctx.transaction(complete=False)`"
 )
@@ -274,7 +308,7 @@ class ResultMissing(BrokerjobsError):
     attempt_id: UUID
 
 
-@_says("result of job type {job_type!r} is invalid at {path}: {problem}")
+@says("result of job type {job_type!r} is invalid at {path}: {problem}")
 class InvalidResult(BrokerjobsError):
     """The result is not one that its job type declares; `path` is like `items[3].price`, "" for the whole."""
 
@@ -285,7 +319,7 @@ class InvalidResult(BrokerjobsError):
     """A handler gave it as its job's result; else it was read, or is what a call inside the handler gave."""
 
 
-@_says(
+@says(
     "result of job type {job_type!r} is {size} bytes of JSON, {self.excess} over the limit of {limit}; "
     "keep large data in object storage (an artifact) and return its name"
 )
@@ -310,7 +344,7 @@ class AttemptError:
     ended_at: datetime | None
 
 
-@_says(
+@says(
     "the ledger has no job {job_id}; it was never submitted there, its transaction was rolled back or has not "
     "committed yet, or retention has removed it since it ended"
 )
@@ -320,7 +354,7 @@ class JobNotFound(BrokerjobsError):
     job_id: UUID | str
 
 
-@_says("job {job_id} failed ({failure_class}): {reason}{self.last_said}")
+@says("job {job_id} failed ({failure_class}): {reason}{self.last_said}")
 class JobFailed(BrokerjobsError):
     """The job ended `failed`: its class, the reason, and every attempt with its error."""
 
@@ -339,7 +373,7 @@ class JobFailed(BrokerjobsError):
         return f"; the last attempt: {said[:_LAST_SHOWN]}{'…' if len(said) > _LAST_SHOWN else ''}"
 
 
-@_says("job {job_id} was cancelled: {reason}")
+@says("job {job_id} was cancelled: {reason}")
 class JobCancelled(BrokerjobsError):
     """The job was cancelled; `reason` is what the one who cancelled it said."""
 
@@ -347,7 +381,7 @@ class JobCancelled(BrokerjobsError):
     reason: str = ""
 
 
-@_says("job {job_id} is in review, its outcome is unknown: {reason}; see `brokerjobs review show {job_id}`")
+@says("job {job_id} is in review, its outcome is unknown: {reason}; see `brokerjobs review show {job_id}`")
 class InReview(BrokerjobsError):
     """The outcome of the job is unknown and waits for a decision; it may still end either way."""
 
@@ -355,7 +389,7 @@ class InReview(BrokerjobsError):
     reason: str = ""
 
 
-@_says("job {job_id} was decided by {by}, without a result: it happened ({reference}), because {reason}")
+@says("job {job_id} was decided by {by}, without a result: it happened ({reference}), because {reason}")
 class DecidedByPerson(BrokerjobsError):
     """The job has succeeded, as a person found out in its review; what its handler would have returned is not known.
 
@@ -369,7 +403,7 @@ class DecidedByPerson(BrokerjobsError):
     reference: str
 
 
-@_says("job {job_id} was still {state} after {timeout} (h:mm:ss); it goes on, ask its handle again later")
+@says("job {job_id} was still {state} after {timeout} (h:mm:ss); it goes on, ask its handle again later")
 class ResultTimeout(BrokerjobsError):
     """The job had not ended within `timeout`; it goes on, and its handle can be asked again."""
 
@@ -378,7 +412,7 @@ class ResultTimeout(BrokerjobsError):
     state: str
 
 
-@_says("job {job_id} {self.stands}: {move} is not possible, nothing was changed")
+@says("job {job_id} {self.stands}: {move} is not possible, nothing was changed")
 class RefusedMove(BrokerjobsError):
     """The job is `state`, from which `move` (cancel, replay …) is not allowed; nothing was changed."""
 
@@ -429,7 +463,7 @@ class DidNotHappen(HandlerSignal):
         super().__init__(message)
 
 
-@_says(
+@says(
     "job {job_id}: whether its effect {effect!r} (key {key}) happened in an earlier attempt is unknown, and it may not "
     "be repeated; let this error pass: the job goes to review"
 )

@@ -11,9 +11,10 @@ from uuid import UUID
 import pytest
 
 import brokerjobs
-from brokerjobs import errors
+from brokerjobs import artifact_errors, error_base, errors
 
 JOB, ATTEMPT = UUID(int=1), UUID(int=2)
+ARTIFACT = UUID(int=3)
 LOST = errors.AttemptError(
     number=1,
     attempt_id=ATTEMPT,
@@ -24,6 +25,7 @@ LOST = errors.AttemptError(
     claimed_at=datetime(2024, 1, 1, tzinfo=UTC),
     ended_at=None,
 )
+MODULES = {errors.__name__, artifact_errors.__name__, error_base.__name__}
 EXAMPLES = [
     errors.ConfigurationError("wrong:", problems=("a", "b")),
     errors.JobTypeConflict(job_type="x", problems=("lease: 1s, then 2s",)),
@@ -63,6 +65,18 @@ EXAMPLES = [
     errors.DidNotHappen("d"),
     errors.EffectUnknown(job_id=JOB, attempt_id=ATTEMPT, effect="charge", key=f"{JOB}/charge"),
     errors.Snooze(datetime(2024, 1, 1, tzinfo=UTC)),
+    errors.InvalidArtifact(name="a", problem="p"),
+    errors.ArtifactTooLarge(name="a", limit=2),
+    errors.ArtifactNameUsed(job_id=JOB, attempt_id=ATTEMPT, name="a"),
+    errors.ArtifactStoreUnavailable(store="s3://b", problem="p"),
+    errors.ArtifactStoreRefused(store="s3://b", problem="p"),
+    errors.ArtifactStoreFull(store="file:///b", problem="p"),
+    errors.ArtifactNotFound(artifact_id=ARTIFACT),
+    errors.ArtifactNotReady(artifact_id=ARTIFACT, state="staging"),
+    errors.ArtifactNotVisible(artifact_id=ARTIFACT, job_id=JOB, number=2),
+    errors.ArtifactGone(artifact_id=ARTIFACT, since="2024-01-01", why="acknowledged"),
+    errors.HashMismatch(artifact_id=ARTIFACT, size=3, sha256="ab", found="it is missing", to="here"),
+    errors.AcknowledgementRefused(artifact_id=ARTIFACT, problem="p"),
 ]
 
 
@@ -80,10 +94,10 @@ def test_errors__survive_pickle_and_copy(error: errors.BrokerjobsError, again: A
 
 def test_errors__every_one_that_callers_meet_has_an_example_and_is_public() -> None:
     def below(kind: type[errors.BrokerjobsError]) -> set[type[errors.BrokerjobsError]]:
-        return {kind}.union(*(below(one) for one in kind.__subclasses__() if one.__module__ == errors.__name__))
+        return {kind}.union(*(below(one) for one in kind.__subclasses__() if one.__module__ in MODULES))
 
     kinds = {kind for kind in below(errors.BrokerjobsError) if not kind.__name__.startswith("_")}
-    roots = {errors.BrokerjobsError, errors.SubmissionRefused, errors.HandlerSignal}
+    roots = {errors.BrokerjobsError, errors.SubmissionRefused, errors.HandlerSignal, errors.ArtifactError}
 
     assert {type(example) for example in EXAMPLES} == kinds - roots
     assert {kind.__name__ for kind in kinds} <= set(brokerjobs.__all__)
