@@ -207,7 +207,8 @@ class InvalidPayload(SubmissionRefused):
 
 @says(
     "payload of job type {job_type!r} is {size} bytes of JSON, {self.excess} over the limit of {limit}; "
-    "keep large data in object storage (an artifact) and send its name"
+    "keep large data in object storage and send its name, or in an artifact of an earlier job and send what "
+    "ctx.artifacts.put returned there"
 )
 class PayloadTooLarge(_TooLarge, SubmissionRefused):
     """The payload's UTF-8 JSON is `size` bytes, more than `limit`."""
@@ -321,7 +322,7 @@ class InvalidResult(BrokerjobsError):
 
 @says(
     "result of job type {job_type!r} is {size} bytes of JSON, {self.excess} over the limit of {limit}; "
-    "keep large data in object storage (an artifact) and return its name"
+    "keep large data in an artifact: stage it with ctx.artifacts.put, and put what that returns into the result"
 )
 class ResultTooLarge(_TooLarge):
     """The result's UTF-8 JSON is `size` bytes, more than `limit`."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 P = TypeVar("P")
 R = TypeVar("R")
 
-# UTF-8 JSON bytes, as sent; larger data belongs in object storage.
+# UTF-8 JSON bytes, as sent; larger data belongs in artifacts.
 PAYLOAD_LIMIT: Final = 262_144
 RESULT_LIMIT: Final = 262_144
 KEY_LIMIT: Final = 255

@@ -35,7 +35,7 @@ RESULTS: dict[str, tuple[Any, str]] = {
     "a set": ([{1}], "at [0]: set would come back as list"),
     "20 MiB": (
         "x" * 20 * 2**20,
-        "20971522 bytes of JSON, 20709378 over the limit of 262144; keep large data in object",
+        "20971522 bytes of JSON, 20709378 over the limit of 262144; keep large data in an artifact: stage it",
     ),
 }
 

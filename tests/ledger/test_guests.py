@@ -333,7 +333,7 @@ LIMIT = 262_144
 UNFIT = {
     "deep": ("[" * 65 + "]" * 65, "it is nested deeper than 64 levels"),
     "digits": ('{"n": ' + "9" * 4301 + "}", "the integer at n has more than 4300 digits"),
-    "large": ('"' + "x" * (LIMIT - 1) + '"', f"it is {LIMIT + 1} bytes of JSON, 1 over the limit of {LIMIT}"),
+    "large": ('"' + "x" * (LIMIT - 1) + '"', f"JSON, 1 over the limit of {LIMIT}; keep large data in an artifact: "),
     "large without spaces": ("[" + "1," * (LIMIT // 2) + "1]", f"it is {LIMIT + 3} bytes of JSON, 3 over the limit"),
 }
 

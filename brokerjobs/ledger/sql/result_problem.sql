@@ -11,7 +11,7 @@ begin
     v_unquoted := regexp_replace(p_result::text, '"(\\.|[^"\\])*"', '', 'g');
     v_size := v_size - octet_length(v_unquoted) + octet_length(regexp_replace(v_unquoted, ' |0{5,}', '', 'g'));
     if v_size > v_limit then
-      return format('it is %s bytes of JSON, %s over the limit of %s; keep large data in object storage (an artifact) and return its name',
+      return format('it is %s bytes of JSON, %s over the limit of %s; keep large data in an artifact: stage it with ctx.artifacts.put, and put what that returns into the result',
         v_size, v_size - v_limit, v_limit);
     end if;
   end if;

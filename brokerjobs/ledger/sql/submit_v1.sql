@@ -26,7 +26,7 @@ begin
         'the ledger does not know job type %s of namespace %s; register it with `brokerjobs setup module:app` or start a worker that has it',
         left(job_type, 101), left(namespace, 41)))
       when s.detail ->> 'problem' = 'payload_too_large' then s.detail || jsonb_build_object('problem', format(
-        'the payload is %s bytes of JSON, %s over the limit of %s; keep large data in object storage (an artifact) and send its name',
+        'the payload is %s bytes of JSON, %s over the limit of %s; keep large data in object storage and send its name, or in an artifact of an earlier job and send what ctx.artifacts.put returned there',
         s.detail ->> 'size', (s.detail ->> 'size')::integer - (s.detail ->> 'limit')::integer, s.detail ->> 'limit'))
       when s.verdict = 'conflict' then s.detail || jsonb_build_object('problem', format(
         'key %s was first used by %s for job %s with another payload; use another key for another job',
