@@ -205,6 +205,8 @@ class Worker:
         await self._routes.begin(found.routes)
         await check_routes(self._claiming, self._routes.names, self._services)
         self._registered = True
+        # Before its first claim: that one is granted by, and recorded with, what the ledger knows of this worker.
+        await asyncio.to_thread(self._beat, self._keeping, 0.0)
 
     def _unreadable(self, message: Unreadable) -> None:
         self._quarantine.put(message, message.reason)

@@ -16,6 +16,7 @@ from brokerjobs.ledger import queues, services
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions, LedgerConnection
 from brokerjobs.ledger.decisions import Request
 from brokerjobs.rules import capabilities
+from brokerjobs.worker.leases import LeaseKeeper
 from tests.flow.driving import Flow, coordinating, flow
 from tests.waiting import eventually
 
@@ -212,3 +213,25 @@ async def test_prefetch__is_shared_among_the_routes_and_shared_anew(
         go.set()
         for job in jobs:
             await made.reached(job, "succeeded", 20)
+
+
+async def test_first_claim__is_granted_by_what_the_worker_has_though_no_heartbeat_was_due_yet(
+    database: Database, namespace: str, broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = App(namespace)
+
+    @app.job("train", repeatable=True, needs=[GPU])
+    async def train(name: str) -> str:
+        return name
+
+    monkeypatch.setattr(LeaseKeeper, "_send_beat", lambda _keeper: None)  # its thread has not come to it
+    async with flow(app, database, broker_url) as made, coordinating(made):
+        (plain,) = await made.submit_many(train, ["a model"])
+        (adding,) = await made.submit_many(train, ["a model"], needs=[needs.equal("disk", "ssd")])
+        able = made.worker(capabilities=capabilities.of({"gpu": "a100", "disk": "ssd"}))
+        async with made.working(able):
+            records = [await made.reached(job, "succeeded", 20) for job in (plain, adding)]
+
+    assert [one["attempts"][0]["capabilities"]["gpu"] for one in records] == [["a100"], ["a100"]]
+    assert all(event["kind"] != "refused" for one in records for event in one["events"])
+    assert [one["uncharged"] for one in records] == [0, 0]
