@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from psycopg.abc import Params, QueryNoTemplate
     from psycopg.rows import TupleRow
 
+    from brokerjobs.artifact_context import JobArtifacts, SyncJobArtifacts
+
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
@@ -95,6 +97,11 @@ class _JobFacts(Protocol):
 class JobContext(_JobFacts, Protocol):
     """Given to async handlers."""
 
+    @property
+    def artifacts(self) -> JobArtifacts:
+        """The artifacts of the attempt: `await ctx.artifacts.put(name, source)`."""
+        ...
+
     def transaction(self, *, complete: bool = True) -> AbstractAsyncContextManager[JobTransaction]:
         """Open a fenced transaction on a connection of ours; its end commits the writes and the result together.
 
@@ -163,6 +170,11 @@ class JobContext(_JobFacts, Protocol):
 class SyncJobContext(_JobFacts, Protocol):
     """Given to sync handlers that run in threads: the same names without await."""
 
+    @property
+    def artifacts(self) -> SyncJobArtifacts:
+        """As `JobContext.artifacts`, without await."""
+        ...
+
     def transaction(self, *, complete: bool = True) -> AbstractContextManager[SyncJobTransaction]:
         """As `JobContext.transaction`."""
         ...
@@ -214,10 +226,15 @@ class SyncJobContext(_JobFacts, Protocol):
 
 
 class ProcessJobContext(_JobFacts, Protocol):
-    """Given to handlers with `pool="process"`: facts and `check()` alone.
+    """Given to handlers with `pool="process"`: facts, `check()` and artifacts.
 
     Transactions, fences and effects are the worker's, whose connections a process does not have.
     """
+
+    @property
+    def artifacts(self) -> SyncJobArtifacts:
+        """As `SyncJobContext.artifacts`; the upload is made by the process itself."""
+        ...
 
 
 class JobTransaction(Protocol):
