@@ -35,7 +35,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Answer to an upload: staged, with the object's `path` in the store | lost (`reason`) | name_used | unknown_job."""
+    """Answer to an upload: staged (the object's `path` in the store) | lost (`reason`) | name_used | unknown_job."""
 
     job_id: UUID
     attempt_id: UUID
@@ -74,7 +74,10 @@ class Uploaded:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Answer: ready | differs (ready before, with another size or hash) | unknown | discarded."""
+    """Answer: ready | differs (ready before, with another size or hash) | unknown | discarded | name_used.
+
+    name_used: another artifact of the attempt has become ready under its name meanwhile; this one is discarded.
+    """
 
     id: UUID
     verdict: str
@@ -135,11 +138,12 @@ class Mismatch:
 class Removing:
     """Since when the staged copy is to be removed, and why.
 
-    `why`: incomplete | not_accepted | acknowledged | unacknowledged | mismatch.
+    `why`: incomplete | not_accepted | acknowledged | unacknowledged | mismatch; `detail`: what the worker said of it.
     """
 
     at: datetime
     why: str
+    detail: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +213,7 @@ class StagedArtifact:
             acknowledged=said and Acknowledgement(_at(said), said["by"], said["login"], said["copied_to"]),
             mismatch=other and Mismatch(_at(other), other["by"], other["size"], other["sha256"]),
             expired_at=_moment(record["expired_at"]),
-            removing=removing and Removing(_at(removing), removing["why"]),
+            removing=removing and Removing(_at(removing), removing["why"], removing["detail"]),
             removed_at=_moment(record["removed_at"]),
             record=record,
         )
@@ -224,7 +228,7 @@ def _at(fact: Mapping[str, Any]) -> datetime:
 
 
 def artifacts(job_id: UUID, *, all_attempts: bool = False) -> Query[StagedArtifact]:
-    """A job's artifacts: those of its result, or those of all its attempts; by attempt, then by when they were ready."""
+    """A job's artifacts, those of its result or of all its attempts; by attempt, then by when they were ready."""
     return Query("select brokerjobs.artifacts_v1(%s, %s)", [job_id, all_attempts], StagedArtifact.from_json)
 
 

@@ -46,7 +46,8 @@ def artifacts_to_remove(candidacy: Candidacy, store: str, limits: Limits, limit:
     """Records what is to be removed from `store`, and answers it, with what was asked before and is not gone yet."""
     return Query(
         "select l.leads, t.id, t.path, t.why from brokerjobs.lead(%s, %s, %s, %s) l(leads)"
-        " left join lateral brokerjobs.artifacts_to_remove(%s, %s, %s, %s, case when l.leads then %s else 0 end) t on true",
+        " left join lateral brokerjobs.artifacts_to_remove(%s, %s, %s, %s, case when l.leads then %s else 0 end) t"
+        " on true",
         [*candidacy.params(), store, limits.incomplete, limits.rejected, limits.grace, limit],
         ToRemove,
     )
@@ -59,7 +60,7 @@ def artifacts_removed(ids: Sequence[UUID]) -> Query[Nothing]:
 
 @dataclass(frozen=True, slots=True)
 class KnownObject:
-    """An object that a store has: known | removed (its row says that it is gone: delete it again) | orphan (recorded)."""
+    """An object that a store has: known | removed (its row says that it is gone: delete it) | orphan (recorded)."""
 
     path: str
     verdict: str
