@@ -32,6 +32,8 @@ LOOKS: Final = frozenset(
         "queues",
         "workers",
         "explain",
+        "artifacts_v1",
+        "artifact_v1",
     }
 )
 """What people look at."""
@@ -51,6 +53,10 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "list",
         "list_jobs",
         "explain",
+        "artifacts_v1",
+        "artifact_v1",
+        "acknowledge_artifact_v1",
+        "artifact_mismatch_v1",
     },
     WORKER: EVERYBODY
     | {
@@ -79,6 +85,9 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "standing",
         "effect_intent",
         "effect_outcome",
+        "artifact_stage",
+        "artifact_ready",
+        "artifact_discard",
         "review_ask",
         "review_found",
         "review_opening",
@@ -113,6 +122,11 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "wake_placement",
         "retire_routes",
         "routes_removed",
+        "artifacts_to_remove",
+        "artifacts_removed",
+        "artifacts_known",
+        "orphans_to_remove",
+        "orphans_removed",
     },
     READER: EVERYBODY | LOOKS,
     OPERATOR: EVERYBODY
@@ -131,6 +145,8 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "resume_queue",
         "unpark_queue",
         "cancel_queued",
+        "acknowledge_artifact_v1",
+        "artifact_mismatch_v1",
     },
 }
 """Role to the functions that its members may execute (design of the ledger: SECURITY DEFINER, nothing else)."""

@@ -74,6 +74,17 @@ class AttemptShown(StrEnum):
     REJECTED_STALE = "rejected_stale"
 
 
+class ArtifactState(StrEnum):
+    """What is known of an artifact; its moves are in `ARTIFACT_MOVES`."""
+
+    STAGING = "staging"  # -> ready, discarded
+    READY = "ready"  # -> acknowledged, hash_mismatch, expired_unacknowledged, discarded
+    ACKNOWLEDGED = "acknowledged"  # final: a consumer has a safe copy
+    HASH_MISMATCH = "hash_mismatch"  # -> acknowledged, discarded
+    EXPIRED_UNACKNOWLEDGED = "expired_unacknowledged"  # -> acknowledged: a consumer may have had its copy before
+    DISCARDED = "discarded"  # final: an upload that was given up, or the output of an attempt that was not accepted
+
+
 _Q, _RUN, _REV = JobState.QUEUED, JobState.RUNNING, JobState.REVIEW
 _OK, _BAD, _OFF = JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED
 
@@ -96,6 +107,26 @@ JOB_MOVES: Final[Mapping[tuple[JobState, JobState], tuple[str, ...]]] = MappingP
         (_REV, _OFF): ("retry with a cancel noted",),
         (_BAD, _Q): ("replay",),
         (_BAD, _OK): ("adopt",),
+    }
+)
+
+_NEW, _READY, _HAD = ArtifactState.STAGING, ArtifactState.READY, ArtifactState.ACKNOWLEDGED
+_OTHER, _LEFT, _GONE = (
+    ArtifactState.HASH_MISMATCH,
+    ArtifactState.EXPIRED_UNACKNOWLEDGED,
+    ArtifactState.DISCARDED,
+)
+ARTIFACT_MOVES: Final[Mapping[tuple[ArtifactState, ArtifactState], str]] = MappingProxyType(
+    {
+        (_NEW, _READY): "the upload is whole",
+        (_NEW, _GONE): "the upload was given up",
+        (_READY, _HAD): "a consumer has a copy",
+        (_READY, _OTHER): "the staged copy is another one, or missing",
+        (_READY, _LEFT): "nobody acknowledged it in time",
+        (_READY, _GONE): "its attempt cannot be accepted any more",
+        (_OTHER, _HAD): "a consumer has a copy all the same",
+        (_OTHER, _GONE): "its attempt cannot be accepted any more",
+        (_LEFT, _HAD): "a consumer had a copy before",
     }
 )
 

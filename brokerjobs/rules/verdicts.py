@@ -83,6 +83,52 @@ class OutcomeVerdict(StrEnum):
     LOCKED = "locked"  # no answer: ask again
 
 
+class StageVerdict(StrEnum):
+    """Answer to an attempt that is about to upload an artifact."""
+
+    STAGED = "staged"  # its object's path is answered
+    LOST = "lost"  # the attempt's result cannot be accepted any more
+    NAME_USED = "name_used"  # another artifact of the attempt is ready under this name
+    UNKNOWN_JOB = "unknown_job"
+
+
+class ReadyVerdict(StrEnum):
+    """Answer to an upload that is whole."""
+
+    READY = "ready"
+    DIFFERS = "differs"  # it was ready before, with another size or hash
+    DISCARDED = "discarded"  # it was given up before: its object is swept
+    NAME_USED = "name_used"  # another one was ready first under its name: this one is given up
+    UNKNOWN = "unknown"
+
+
+class AcknowledgeVerdict(StrEnum):
+    """Answer to a consumer that has a copy of an artifact."""
+
+    ACKNOWLEDGED = "acknowledged"
+    HASH_DIFFERS = "hash_differs"  # its copy is another one: nothing is noted
+    NOT_READY = "not_ready"
+    NOT_ACCEPTED = "not_accepted"  # it is not part of its job's result
+    UNKNOWN = "unknown"
+
+
+class MismatchVerdict(StrEnum):
+    """Answer to a consumer that has found another staged copy than was recorded."""
+
+    NOTED = "noted"
+    MATCHES = "matches"  # size and hash are the recorded ones
+    REMOVED = "removed"  # it is about to be removed, or is: nothing is wrong
+    UNKNOWN = "unknown"
+
+
+class ObjectVerdict(StrEnum):
+    """What the ledger knows of an object that was found in a store."""
+
+    KNOWN = "known"
+    REMOVED = "removed"  # its row says that it is gone: it is deleted again
+    ORPHAN = "orphan"  # there is no row: recorded
+
+
 class RejectReason(StrEnum):
     """Why a report was rejected."""
 
@@ -93,6 +139,7 @@ class RejectReason(StrEnum):
     JOB_CANCELLED = "job_cancelled"
     DEADLINE = "deadline"
     UNKNOWN_EFFECT = "unknown_effect"  # what became of an effect that may not be repeated is unknown
+    ARTIFACT_NOT_READY = "artifact_not_ready"  # it names an artifact that is not ready, or not its own
     RELEASED = "released"
     DECIDED = "decided"
     UNKNOWN_ATTEMPT = "unknown_attempt"

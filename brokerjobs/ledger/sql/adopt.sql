@@ -9,6 +9,7 @@ declare
   v_answer jsonb;
   v_why text;
   s job_state;
+  v_named job_state;
   a attempt;
   d decision;
   t timestamptz;
@@ -24,6 +25,8 @@ begin
     return v_answer;
   end if;
   select * into a from attempt x where x.id = p_attempt and x.job_id = p_job;
+  v_named := s;
+  v_named.attempt_id := a.id;
   v_why := case
     when a.id is null then 'it has no such attempt'
     when s.state <> 'failed' then 'only a failed job can adopt a result'
@@ -33,7 +36,8 @@ begin
     when a.verdict_reason is distinct from 'job_failed' then format('its result was rejected for another reason: %s', a.verdict_reason)
     when s.failure_class = 'deadline' then 'its deadline had passed'
     when s.unknown_effect then format('what became of its effect %s is unknown', unknown_effects(p_job))
-    when s.holds and keeps_resources(s, true) is not null then 'another attempt has taken its resource since' end;
+    when s.holds and keeps_resources(s, true) is not null then 'another attempt has taken its resource since'
+    else artifacts_problem(v_named, a.result) end;
   if v_why is not null then
     return jsonb_build_object('verdict', 'refused', 'why', v_why, 'state', s.state);
   end if;

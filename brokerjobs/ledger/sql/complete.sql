@@ -42,9 +42,12 @@ begin
         v_refusal := keeps_resources(s, false);
         if v_refusal = 'locked' then
           verdict := 'locked'; return next; continue;
-        elsif v_refusal is null then
-          g_holding := g_holding || s.job_id;
         end if;
+      end if;
+      -- What names no artifact has neither the word nor an escape that could hide it, and is not looked through.
+      if v_refusal is null and (strpos(p_results[i], 'brokerjobs.artifact') > 0 or strpos(p_results[i], '\u') > 0)
+          and artifacts_problem(s, v_result) is not null then
+        v_refusal := 'artifact_not_ready';
       end if;
       if v_refusal is not null then
         if v_refusal = 'resource_taken' and s.state <> 'running' then
@@ -54,6 +57,9 @@ begin
           r := refuse_result(s, v_refusal, v_result, p_observed_at[i], p_started_at[i], p_renewals[i], p_margins[i], p_round_trips[i], t);
         end if;
       else
+        if s.holds then
+          g_holding := g_holding || s.job_id;
+        end if;
         v_late := s.state <> 'running' or s.lease_until <= t;
         r := row('accepted', null, v_late, 'succeeded', null);
         g_index := g_index || i; g_late := g_late || v_late; g_lease_until := g_lease_until || s.lease_until;

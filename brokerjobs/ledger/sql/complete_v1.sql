@@ -1,6 +1,6 @@
 -- Public: call it last in your own transaction. Your writes and the accepted result commit together; raises BJ001, BJ002
--- or BJ003 otherwise, and 22023 for a result over its limit or that no worker could read. Answers whether the result was
--- late. Never call it again after a COMMIT without an answer: ask.
+-- or BJ003 otherwise, and 22023 for a result over its limit, that no worker could read, or that names an artifact which is
+-- not ready. Answers whether the result was late. Never call it again after a COMMIT without an answer: ask.
 create or replace function complete_v1(
   p_job uuid, p_attempt uuid, p_fencing_number bigint, p_result jsonb, p_observed_at timestamptz default null)
 returns boolean
@@ -21,6 +21,10 @@ begin
   v_late := s.state <> 'running' or s.lease_until <= t;
   if v_refusal is not null then
     raise exception 'attempt % of job % is stale: %', p_attempt, p_job, v_refusal using errcode = 'BJ003', detail = v_refusal;
+  end if;
+  v_problem := artifacts_problem(s, p_result);
+  if v_problem is not null then
+    raise exception 'the result of job % cannot be accepted: %', p_job, v_problem using errcode = 'invalid_parameter_value';
   end if;
   perform accept_results(array[p_job], array[p_attempt], array[v_late], array[s.lease_until], array[t], array[p_result],
     array[p_observed_at], array[null::timestamptz], array[0], array[null::double precision], array[null::double precision]);

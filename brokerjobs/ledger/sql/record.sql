@@ -28,6 +28,7 @@ language sql stable security definer set search_path = brokerjobs, pg_temp as $$
         'result_given', r.result is not null, 'result_checked', r.result_checked)
         order by r.opened_at) from review r where r.job_id = j.id), '[]'),
     'effects', coalesce((select jsonb_agg(effect_json(f) order by f.made_at, f.name, f.try) from effect f where f.job_id = j.id), '[]'),
+    'artifacts', coalesce((select jsonb_agg(artifact_json(f, s) order by f.number, f.ready_at, f.id) from artifact f where f.job_id = j.id), '[]'),
     'late_reports', coalesce((select jsonb_agg(jsonb_build_object('attempt', l.attempt_id, 'fencing_number', l.fencing_number::text,
         'received_at', rfc3339(l.received_at), 'observed_at', rfc3339(l.observed_at), 'as', l.reported_as, 'reason', l.reason,
         'result', l.result, 'failure', l.failure) order by l.id) from late_report l where l.job_id = j.id), '[]'),

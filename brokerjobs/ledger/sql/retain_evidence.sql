@@ -1,5 +1,5 @@
 -- Removes what belongs to no job and is old enough: reports about jobs that the ledger does not know, p_longest after they
--- came; processes that have stopped or were not heard of for p_processes; records of quarantined messages after p_quarantine.
+-- came, and artifacts of such, whose objects are gone as long; processes that have stopped or were not heard of for p_processes; records of quarantined messages after p_quarantine.
 -- At most p_limit rows of each; answers how many of each.
 create or replace function retain_evidence(
   p_longest interval, p_processes interval, p_quarantine interval, p_limit integer)
@@ -22,7 +22,11 @@ begin
         and not exists (select from job_state s where s.job_id = x.job_id)
       order by x.received_at limit p_limit for update skip locked));
   get diagnostics late_reports = row_count;
+  delete from artifact a where a.id = any (array(
+    select x.id from artifact x where x.removed_at < t - p_longest and not exists (select from job_state s where s.job_id = x.job_id)
+      order by x.removed_at limit p_limit for update skip locked));
   perform set_config('brokerjobs.retaining', '', true);
+  delete from artifact_orphan o where o.removed_at < t - p_quarantine;
   delete from worker w where w.id = any (array(
     select x.id from worker x where x.heartbeat_at < t - p_processes limit p_limit for update skip locked));
   get diagnostics processes = row_count;

@@ -14,6 +14,7 @@ declare
   d decision;
   t timestamptz;
   v_as text := p_finding ->> 'as';
+  v_problem text;
   v_believed_at timestamptz;
 begin
   perform require_read_committed();
@@ -29,6 +30,11 @@ begin
   end if;
   select * into j from job x where x.id = v.job_id;
 
+  v_problem := case v_as when 'happened' then artifacts_problem(s, p_finding -> 'result') end;
+  if v_problem is not null then
+    v_as := 'unknown';  -- it happened, but what it says cannot be the result: a person is to look at that
+    p_finding := jsonb_build_object('as', v_as, 'why', v_problem);
+  end if;
   if v_as = 'did_not_happen' then
     select greatest(
         -- One that asked again, since the answer was lost, calls later than at its intent: before it reported its end.

@@ -2,7 +2,7 @@
 -- p_decision: happened (p_reference says what proves it, p_result is the job's result if one can be given) | retry (it did
 -- not happen) | give_up. Verdicts: decided (the job's `state`, and `until` it waits) | closed (`closed` says who or what was
 -- faster) | moved (the record is another one since: `version`) | too_large (the result, by its type's `limit`)
--- | request_reused | no_review (the job never had one) | unknown.
+-- | request_reused | no_review (the job never had one) | unknown. It raises for a result that names an artifact which is not ready.
 -- Retry gives the last attempt's late success a chance until the next claim, and runs once more even if every attempt is
 -- used; a cancel or a deadline that has passed meanwhile is obeyed instead (rule R8).
 create or replace function review_resolve(
@@ -15,6 +15,7 @@ declare
   v_result jsonb := p_result::jsonb;
   v_arguments jsonb := jsonb_build_object('decision', p_decision, 'reference', p_reference, 'result', v_result);
   v_answer jsonb;
+  v_problem text;
   s job_state;
   j job;
   d decision;
@@ -44,6 +45,10 @@ begin
   select * into j from job x where x.id = v.job_id;
   if octet_length(p_result) > j.result_limit then
     return v_answer || jsonb_build_object('verdict', 'too_large', 'size', octet_length(p_result), 'limit', j.result_limit);
+  end if;
+  v_problem := artifacts_problem(s, v_result);
+  if v_problem is not null then
+    raise exception 'the result given to job % cannot be accepted: %', v.job_id, v_problem using errcode = 'invalid_parameter_value';
   end if;
 
   case p_decision
