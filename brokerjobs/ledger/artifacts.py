@@ -180,7 +180,7 @@ class StagedArtifact:
     removing: Removing | None
     removed_at: datetime | None
     record: Mapping[str, Any] = field(repr=False, compare=False)
-    """The same as the ledger's JSON, `brokerjobs.artifact/1`."""
+    """The same as the ledger's JSON, `brokerjobs.staged_artifact/1`."""
 
     @property
     def is_there(self) -> bool:
@@ -236,6 +236,26 @@ def artifact(artifact_id: UUID) -> Query[StagedArtifact]:
     """One artifact; no row if the ledger does not know it."""
     return Query(
         "select a from brokerjobs.artifact_v1(%s) a where a is not null", [artifact_id], StagedArtifact.from_json
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which artifacts to list, newest first: those of results, or of all attempts; `before`: the last one seen."""
+
+    namespace: str | None = None
+    state: str | None = None
+    all_attempts: bool = False
+    before: UUID | None = None
+    limit: int = 50
+
+
+def list_artifacts(wanted: Wanted) -> Query[StagedArtifact]:
+    """Artifacts of all jobs, by namespace and state; a thousand at most."""
+    return Query(
+        "select brokerjobs.list_artifacts(%s, %s, %s, %s, %s)",
+        [wanted.namespace, wanted.state, wanted.all_attempts, wanted.before, wanted.limit],
+        StagedArtifact.from_json,
     )
 
 

@@ -34,6 +34,7 @@ LOOKS: Final = frozenset(
         "explain",
         "artifacts_v1",
         "artifact_v1",
+        "list_artifacts",
     }
 )
 """What people look at."""
@@ -55,6 +56,7 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "explain",
         "artifacts_v1",
         "artifact_v1",
+        "list_artifacts",
         "acknowledge_artifact_v1",
         "artifact_mismatch_v1",
     },
