@@ -3,7 +3,7 @@
 options         how a client works, and where it learns that
 client          the block that is open, and what it can be asked; sync_client the same for threads
 submit          group commit, many in one transaction, or the caller's transaction; sync_submit
-submissions     what both of them send and read, and for how long they ask again
+submissions     what both of them send and read; patience for how long they ask again
 new_jobs        submissions made ready, with their ids
 answers         the ledger's verdicts as values and errors
 handle          one job: status, record, result, cancel; sync_handle

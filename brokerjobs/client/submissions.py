@@ -1,4 +1,4 @@
-"""What submitting is, whoever runs it: the statements, their answers, and for how long the ledger is asked again.
+"""What submitting is, whoever runs it: the statements and their answers.
 
 Ids are made before anything is sent, so that a submission whose reply was lost is asked again with the same id and is
 the same job (rule R7).
@@ -6,12 +6,10 @@ the same job (rule R7).
 
 from __future__ import annotations
 
-import random
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from brokerjobs.client.answers import Asker, accepted, doorbell
 from brokerjobs.client.new_jobs import batches, note_place
@@ -29,9 +27,6 @@ if TYPE_CHECKING:
     from brokerjobs.ledger.database import Query
 
 AnyJobType: TypeAlias = "JobType[Any, Any]"
-
-_FIRST_PAUSE_SECONDS: Final = 0.05
-_LONGEST_PAUSE_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,21 +90,3 @@ def telling(job_type: AnyJobType, what: str) -> Generator[None]:
         raise LedgerUnavailable(
             f"{what} may or may not have been submitted: {error}; submitting again is harmless with a key= alone"
         ) from error
-
-
-class Patience:
-    """For how long a submission is asked again, with the same ids, while the ledger gives no answer."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._end: float | None = None
-        self._pause = _FIRST_PAUSE_SECONDS
-
-    def pause(self, error: LedgerUnavailable) -> float | None:
-        """Seconds until the next try, None when there is none; counts from the first failure."""
-        if isinstance(error, LoginRefused):
-            return None
-        now = time.monotonic()
-        self._end = now + self._seconds if self._end is None else self._end
-        pause, self._pause = self._pause, min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
-        return None if now + pause > self._end else pause * random.uniform(0.5, 1.0)

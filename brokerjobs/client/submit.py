@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from brokerjobs.client import submissions
 from brokerjobs.client.answers import Asker, accepted, doorbell
 from brokerjobs.client.new_jobs import key_order, new_job, new_jobs
-from brokerjobs.client.submissions import AnyJobType, Made, Patience, telling
+from brokerjobs.client.patience import until_answered
+from brokerjobs.client.submissions import AnyJobType, Made, telling
 from brokerjobs.errors import ConfigurationError, LedgerUnavailable
 from brokerjobs.ledger import guest
 from brokerjobs.ledger.asking import ask
 from brokerjobs.ledger.group_commit import MAX_ROWS, GroupCommit
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from brokerjobs.client.announce import Announcer
     from brokerjobs.job_type import JobType, Submission
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from brokerjobs.ledger.inquiries import NewJob, Submitted
 
 P = TypeVar("P")
-T = TypeVar("T")
 # An expected answer is a value: the group commit itself would ask for ever.
 Answer: TypeAlias = "Submitted | LedgerUnavailable"
 Group: TypeAlias = "GroupCommit[NewJob, Answer]"
@@ -71,7 +71,7 @@ class Submitter:
             return await ask(submissions.every(asker, jobs, announced=True), fetch)
 
         with telling(job_type, f"all of {len(jobs)} jobs"):
-            made = await self._until_answered(lambda: self._roads.many.in_transaction(work))
+            made = await until_answered(lambda: self._roads.many.in_transaction(work), self._roads.patience_seconds)
         self._roads.announcer.announce(one.doorbell for one in made if one.doorbell is not None)
         return [Made(one.job_id) for one in made]
 
@@ -121,25 +121,13 @@ class Submitter:
         order = key_order(jobs)
         query = submissions.statement(self._asker(job_type), [jobs[place] for place in order], announced=True)
         try:
-            rows = await self._until_answered(lambda: self._roads.singles.fetch(query))
+            rows = await until_answered(lambda: self._roads.singles.fetch(query), self._roads.patience_seconds)
         except LedgerUnavailable as error:
             return [error] * len(jobs)
         answers = [row for _, row in sorted(zip(order, rows, strict=True), key=lambda placed: placed[0])]
         bells = (doorbell(job_type, job, answer) for job, answer in zip(jobs, answers, strict=True))
         self._roads.announcer.announce(bell for bell in bells if bell is not None)
         return answers
-
-    async def _until_answered(self, question: Callable[[], Awaitable[T]]) -> T:
-        """Asks again with the same ids while the ledger gives no answer."""
-        patience = Patience(self._roads.patience_seconds)
-        while True:
-            try:
-                return await question()
-            except LedgerUnavailable as error:
-                pause = patience.pause(error)
-                if pause is None:
-                    raise
-                await asyncio.sleep(pause)
 
 
 async def _all_ready(job_type: JobType[P, Any], given: Sequence[Submission[P]]) -> list[NewJob]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from brokerjobs.client import submissions
 from brokerjobs.client.answers import Asker
 from brokerjobs.client.new_jobs import new_job, new_jobs
-from brokerjobs.client.submissions import Made, Patience, telling
-from brokerjobs.errors import LedgerUnavailable
+from brokerjobs.client.patience import until_answered_sync
+from brokerjobs.client.submissions import Made, telling
 from brokerjobs.ledger import guest
 from brokerjobs.ledger.asking import ask_sync
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from brokerjobs.ledger.shared import SharedConnections
 
 P = TypeVar("P")
-T = TypeVar("T")
 
 
 class SyncSubmitter:
@@ -49,8 +47,9 @@ class SyncSubmitter:
         job = new_job(job_type, submission)
         asker = Asker(job_type, self._submitted_by)
         with telling(job_type, f"job {job.id}"):
-            made = self._until_answered(
-                lambda: ask_sync(submissions.one(asker, job, announced=True), self._ledger.fetch)
+            made = until_answered_sync(
+                lambda: ask_sync(submissions.one(asker, job, announced=True), self._ledger.fetch),
+                self._patience_seconds,
             )
         return self._announced([made])[0]
 
@@ -63,7 +62,7 @@ class SyncSubmitter:
             return ask_sync(submissions.every(asker, jobs, announced=True), fetch)
 
         with telling(job_type, f"all of {len(jobs)} jobs"):
-            made = self._until_answered(lambda: self._ledger.in_transaction(work))
+            made = until_answered_sync(lambda: self._ledger.in_transaction(work), self._patience_seconds)
         return self._announced(made)
 
     def one_within(self, within: object, job_type: JobType[P, Any], submission: Submission[P]) -> Made:
@@ -82,15 +81,3 @@ class SyncSubmitter:
         if bells := [one.doorbell for one in made if one.doorbell is not None]:
             self._announce(bells)
         return [Made(one.job_id) for one in made]
-
-    def _until_answered(self, question: Callable[[], T]) -> T:
-        """Asks again with the same ids while the ledger gives no answer."""
-        patience = Patience(self._patience_seconds)
-        while True:
-            try:
-                return question()
-            except LedgerUnavailable as error:
-                pause = patience.pause(error)
-                if pause is None:
-                    raise
-                time.sleep(pause)
