@@ -116,13 +116,18 @@ class ArtifactGone(ArtifactError):
     "{to}, the staged copy is kept and the mismatch recorded"
 )
 class HashMismatch(ArtifactError):
-    """What was fetched is not what was staged; `found` says what is there instead."""
+    """What was fetched is not what was staged; `found` says what is there instead.
+
+    `observed_size` (bytes) and `observed_sha256` are of that, None if there is nothing.
+    """
 
     artifact_id: UUID
     size: int
     sha256: str
     found: str
     to: str
+    observed_size: int | None = None
+    observed_sha256: str | None = None
 
 
 @says("the acknowledgement of artifact {artifact_id} was refused: {problem}; nothing was changed")

@@ -98,6 +98,15 @@ def artifact_ready(uploaded: Sequence[Uploaded]) -> Query[Ready]:
 
 
 @dataclass(frozen=True, slots=True)
+class GivenUp:
+    """An upload that has failed, `why` in one line."""
+
+    id: UUID
+    attempt_id: UUID
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Discarded:
     """Answer to an upload that was given up: discarded | ready (it is whole, and stays) | unknown."""
 
@@ -105,11 +114,15 @@ class Discarded:
     verdict: str
 
 
-def artifact_discard(ids: Sequence[UUID], attempts: Sequence[UUID], why: Sequence[str]) -> Query[Discarded]:
-    """Gives up uploads, `why` in one line each: their objects are the sweeper's from then on."""
+def artifact_discard(given_up: Sequence[GivenUp]) -> Query[Discarded]:
+    """Gives up uploads: their objects are the sweeper's from then on."""
     return Query(
         "select * from brokerjobs.artifact_discard(%s::uuid[], %s::uuid[], %s::text[])",
-        [Uuids(ids), Uuids(attempts), Texts(why)],
+        [
+            Uuids(one.id for one in given_up),
+            Uuids(one.attempt_id for one in given_up),
+            Texts(one.why for one in given_up),
+        ],
         Discarded,
     )
 

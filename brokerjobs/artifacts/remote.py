@@ -1,0 +1,181 @@
+"""A store that is a bucket: S3, Google Cloud Storage, Azure, and what speaks like them, through obstore."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import obstore
+from obstore import store as obstore_stores
+from obstore.exceptions import BaseError
+
+from brokerjobs.artifacts import complaints
+from brokerjobs.artifacts.complaints import MissingObject
+from brokerjobs.artifacts.paths import is_path
+from brokerjobs.errors import ConfigurationError
+from brokerjobs.rules import secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Mapping
+
+    from brokerjobs.artifacts.sources import Chunk
+
+PART: Final = 8 * 1024 * 1024
+_AHEAD: Final = 3  # parts of one transfer that are under way at a time
+_MOST_PARTS: Final = 10_000  # of S3's multipart uploads
+# A request may take half a minute with its body, of a part at most; the last try of one begins within 20 s: a store
+# that gives no answer is said to be unavailable within a minute.
+_TIMES: Final[dict[str, Any]] = {"timeout": "30s", "connect_timeout": "5s"}
+_RETRIES: Final[dict[str, Any]] = {"max_retries": 6, "retry_timeout": timedelta(seconds=20)}
+_CLIENT_KEYS: Final = frozenset({
+    "allow_http", "timeout", "connect_timeout", "proxy_url", "proxy_ca_certificate", "proxy_excludes",
+    "root_certificate",
+})  # fmt: skip
+_ENDPOINTS: Final = ("endpoint", "aws_endpoint", "endpoint_url", "aws_endpoint_url", "aws_endpoint_url_s3",
+                     "azure_storage_endpoint", "azure_endpoint")  # fmt: skip
+_ENDPOINT_VARIABLES: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_ENDPOINT")
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_VARIABLES: Final = ("AWS_", "AZURE_", "GOOGLE_")
+_SECRET_ENDINGS: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD", "ACCOUNT")  # GOOGLE_SERVICE_ACCOUNT may be a key itself
+_SHOWN: Final = _CLIENT_KEYS | frozenset(_ENDPOINTS) | {
+    "region", "aws_region", "default_region", "aws_default_region", "bucket", "virtual_hosted_style_request",
+    "account_name", "azure_storage_account_name",
+}  # fmt: skip
+
+# obstore types what it takes by the kind of store, which is known at run time alone, and lists by an optional library.
+_from_url: Any = obstore_stores.from_url
+_list: Any = vars(obstore)["list"]
+
+
+class RemoteStore:
+    """Objects of a bucket; uploads of more than a part are multipart ones."""
+
+    def __init__(self, public: str, options: Mapping[str, str], max_size: int) -> None:
+        self._public = public
+        self._part = max(PART, -(-max_size // _MOST_PARTS))
+        _hide(options)
+        client: dict[str, Any] = dict(_TIMES)
+        config: dict[str, Any] = {}
+        for key, value in options.items():
+            (client if key.lower() in _CLIENT_KEYS else config)[key.lower()] = value
+        _decide_http(config, client)
+        try:
+            self._store: Any = _from_url(public, config=config, client_options=client, retry_config=_RETRIES)
+        except (BaseError, ValueError, TypeError) as error:
+            message = f"artifacts.options for {public}: {complaints.one_line(str(error))}"
+            raise ConfigurationError(message) from None
+
+    def put(self, path: str, chunks: Iterator[Chunk]) -> None:
+        """One request for what fits into a part; else parts, which are given up if the chunks raise."""
+        first = bytearray()
+        for chunk in chunks:
+            first += chunk
+            if len(first) > PART:
+                break
+        with self._complaints():
+            try:
+                if len(first) <= PART:
+                    obstore.put(self._store, path, bytes(first), use_multipart=False)
+                else:
+                    whole: Iterator[Any] = chain([bytes(first)], chunks)
+                    obstore.put(self._store, path, whole, chunk_size=self._part, max_concurrency=_AHEAD)
+            except FileNotFoundError as error:
+                raise complaints.refused(self._public, complaints.one_line(str(error))) from None
+
+    def read(self, path: str) -> Iterator[Chunk]:
+        """Ranges, a few of them ahead."""
+        size = self.size(path)
+        if size is None:
+            raise MissingObject(path)
+        starts = iter(range(0, size, PART))
+        pool = ThreadPoolExecutor(_AHEAD, thread_name_prefix="brokerjobs-range")
+        try:
+            asked = deque(pool.submit(self._range, path, start, size) for start in islice(starts, _AHEAD))
+            while asked:
+                piece = asked.popleft().result()
+                asked.extend(pool.submit(self._range, path, start, size) for start in islice(starts, 1))
+                yield piece
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _range(self, path: str, start: int, size: int) -> memoryview:
+        with self._complaints():
+            try:
+                return memoryview(obstore.get_range(self._store, path, start=start, end=min(start + PART, size)))
+            except FileNotFoundError:
+                raise MissingObject(path) from None
+
+    def size(self, path: str) -> int | None:
+        """As the store says; raises ArtifactStoreRefused if the bucket is missing, which looks the same at first."""
+        with self._complaints():
+            try:
+                return int(obstore.head(self._store, path)["size"])
+            except FileNotFoundError:
+                next(iter(_list(self._store, chunk_size=1)), None)
+                return None
+
+    def delete(self, path: str) -> None:
+        """What a killed upload left is the bucket's to remove: it is not listed (AbortIncompleteMultipartUpload)."""
+        if self.size(path) is not None:
+            with self._complaints(), suppress(FileNotFoundError):
+                obstore.delete(self._store, path)
+
+    def page(self, after: str | None, limit: int) -> list[tuple[str, int]]:
+        """As the store lists them: S3, GCS and Azure do so in the order of names."""
+        found: list[tuple[str, int]] = []
+        with self._complaints():
+            for objects in _list(self._store, offset=after, chunk_size=limit):
+                found += [(one["path"], one["size"]) for one in objects if is_path(one["path"])]
+                if len(found) >= limit:
+                    break
+        return sorted(found)[:limit]
+
+    def problems(self) -> list[str]:
+        """Whether the bucket can be listed."""
+        try:
+            self.page(None, 1)
+        except complaints.STORE_ERRORS as error:
+            return [str(error)]
+        return []
+
+    @contextmanager
+    def _complaints(self) -> Generator[None]:
+        try:
+            yield
+        except (BaseError, OSError, ValueError) as error:
+            raise complaints.of_remote(error, self._public) from None
+
+
+def _hide(options: Mapping[str, str]) -> None:
+    """No text of this process shows them from now on, nor those of the environment."""
+    secrets.own.hide(value for key, value in options.items() if key.lower() not in _SHOWN)
+    secrets.own.hide(
+        value for name, value in os.environ.items() if name.startswith(_VARIABLES) and name.endswith(_SECRET_ENDINGS)
+    )
+
+
+def _decide_http(config: Mapping[str, Any], client: dict[str, Any]) -> None:
+    """Without TLS to this machine itself alone, or where options allow it."""
+    said = [config[key] for key in _ENDPOINTS if key in config]
+    endpoint = next(iter(said or [os.environ[name] for name in _ENDPOINT_VARIABLES if name in os.environ]), "")
+    try:
+        parts = urlsplit(endpoint)
+        host = parts.hostname
+    except ValueError:
+        parts, host = urlsplit(""), None
+    if "allow_http" in client:
+        client["allow_http"] = str(client["allow_http"]).lower() in {"true", "1", "yes"}
+    elif parts.scheme == "http" and host in _LOOPBACK:
+        client["allow_http"] = True
+    elif parts.scheme == "http" and said:
+        message = (
+            f"artifacts.options: the endpoint http://{host} is without TLS: secrets and artifacts could be read on "
+            "their way; give it as https://, or set allow_http to true"
+        )
+        raise ConfigurationError(message)
