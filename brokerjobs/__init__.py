@@ -86,6 +86,7 @@ from brokerjobs.rules.states import AttemptShown, JobState, Waiting
 if TYPE_CHECKING:
     from brokerjobs.artifact import Artifact
     from brokerjobs.client import CancelOutcome, Client, JobHandle, SyncClient, SyncJobHandle
+    from brokerjobs.ledger.artifacts import StagedArtifact
     from brokerjobs.ledger.records import JobRecord, JobStatus
 
 __all__ = [
@@ -154,6 +155,7 @@ __all__ = [
     "ReviewContext",
     "SchemaMismatch",
     "Snooze",
+    "StagedArtifact",
     "StaleAttempt",
     "StillUnknown",
     "StopRequested",
@@ -180,6 +182,7 @@ _LATER: Final = {
     "JobHandle": "brokerjobs.client",
     "JobRecord": "brokerjobs.ledger.records",
     "JobStatus": "brokerjobs.ledger.records",
+    "StagedArtifact": "brokerjobs.ledger.artifacts",
     "SyncClient": "brokerjobs.client",
     "SyncJobHandle": "brokerjobs.client",
 }

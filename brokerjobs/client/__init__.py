@@ -8,6 +8,7 @@ new_jobs        submissions made ready, with their ids
 answers         the ledger's verdicts as values and errors
 handle          one job: status, record, result, cancel; sync_handle
 questions       what both of them ask
+artifacts       what jobs have handed over: fetched and acknowledged; sync_artifacts, artifact_questions
 behind          what goes on behind the callers; behind_thread runs it for threads
 announce        doorbells rung behind the commit
 waiting         one poll for all who wait

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from brokerjobs.artifacts.store import lazily
 from brokerjobs.client import questions
 from brokerjobs.client.announce import LEAVE_SECONDS
+from brokerjobs.client.artifacts import Artifacts
 from brokerjobs.client.behind import Behind, connect_options
 from brokerjobs.client.handle import Access, JobHandle
 from brokerjobs.client.submissions import Made
@@ -120,6 +122,11 @@ class Client:
         """A handle of a job whose id is known; asks nothing."""
         return JobHandle(self._opened().access, job_type, Made(job_id))
 
+    @property
+    def artifacts(self) -> Artifacts:
+        """What jobs have handed over: `list`, `get`, `fetch`, `acknowledge`."""
+        return self._opened().artifacts
+
     def _opened(self) -> _Open:
         if self._open is None:
             raise ConfigurationError("the client is not open; use it inside `async with app.client(...) as client:`")
@@ -147,6 +154,12 @@ class _Open:
             waiting=self._behind.waiting,
             announcer=self._behind.announcer,
             submitted_by=options.submitted_by,
+        )
+        self.artifacts = Artifacts(
+            asking,
+            lazily(options.artifacts),
+            submitted_by=options.submitted_by,
+            patience_seconds=options.patience.total_seconds(),
         )
 
     async def start(self) -> None:

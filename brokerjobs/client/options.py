@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from brokerjobs.artifacts.locations import StoreOptions
 from brokerjobs.broker.connection import HEARTBEAT
 from brokerjobs.broker.publisher import TIME_LIMIT
 from brokerjobs.errors import ConfigurationError
@@ -33,6 +34,7 @@ class ClientOptions:
     answer: timedelta = timedelta(seconds=10)
     publish_timeout: timedelta = TIME_LIMIT
     heartbeat: timedelta = HEARTBEAT
+    artifacts: StoreOptions = field(default_factory=StoreOptions)
 
     def __post_init__(self) -> None:
         name = self.submitted_by

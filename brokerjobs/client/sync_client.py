@@ -13,10 +13,12 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
+from brokerjobs.artifacts.store import lazily
 from brokerjobs.client import questions
 from brokerjobs.client.behind import connect_options
 from brokerjobs.client.behind_thread import BehindThread
 from brokerjobs.client.submissions import Made
+from brokerjobs.client.sync_artifacts import SyncArtifacts
 from brokerjobs.client.sync_handle import SyncJobHandle
 from brokerjobs.client.sync_submit import SyncSubmitter
 from brokerjobs.errors import ConfigurationError
@@ -126,6 +128,11 @@ class SyncClient:
         """A handle of a job whose id is known; asks nothing."""
         return SyncJobHandle(self._here, job_type, Made(job_id))
 
+    @property
+    def artifacts(self) -> SyncArtifacts:
+        """What jobs have handed over: `list`, `get`, `fetch`, `acknowledge`."""
+        return SyncArtifacts(self._here)
+
     def close(self) -> None:
         """Waits a little for pending doorbells, leaves the rest to the relay, and gives all connections back.
 
@@ -154,7 +161,8 @@ class _Opened:
         self._guard = threading.Lock()
         self._closed = False
         self._thread: BehindThread | None = None
-        patience_seconds = options.patience.total_seconds()
+        self.patience_seconds = patience_seconds = options.patience.total_seconds()
+        self.store = lazily(options.artifacts)
         self._ledger = SharedConnections(
             connect_options(options),
             limit=_CONNECTIONS,
