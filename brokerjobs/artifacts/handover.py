@@ -83,7 +83,7 @@ def _require_fetchable(store: ArtifactStore, staged: StagedArtifact) -> None:
 
 def _require_free(to: Path, *, overwrite: bool) -> None:
     """Says early what would be found at the end, after all the bytes."""
-    if to.is_dir() and not to.is_symlink():
+    if to.is_dir():
         raise _refusal(errno.EISDIR, "it is a folder; name the file in it", to)
     if not overwrite and os.path.lexists(to):
         raise _refusal(errno.EEXIST, "it exists; name another file, or have it overwritten", to)

@@ -40,6 +40,12 @@ class LocalFolder:
         self._folder = folder
         self._public = public
 
+    def prepare(self) -> None:
+        """Makes the folder."""
+        with self._complaints():
+            for folder in self._make_folders(self._folder):
+                sync_folder(folder)
+
     def put(self, path: str, chunks: Iterator[Chunk]) -> None:
         """Writes beside its name, then renames; raises ArtifactStoreFull and the other two."""
         final = self._folder / path

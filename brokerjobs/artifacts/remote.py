@@ -7,17 +7,19 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import obstore
 from obstore import store as obstore_stores
-from obstore.exceptions import BaseError
+from obstore.exceptions import BaseError, GenericError
 
 from brokerjobs.artifacts import complaints
 from brokerjobs.artifacts.complaints import MissingObject
 from brokerjobs.artifacts.paths import is_path
+from brokerjobs.artifacts.sources import PIECE
 from brokerjobs.errors import ConfigurationError
 from brokerjobs.rules import secrets
 
@@ -32,6 +34,8 @@ _MOST_PARTS: Final = 10_000  # of S3's multipart uploads
 # A request may take half a minute with its body, of a part at most; the last try of one begins within 20 s: a store
 # that gives no answer is said to be unavailable within a minute.
 _TIMES: Final[dict[str, Any]] = {"timeout": "30s", "connect_timeout": "5s"}
+# No limit for a body of any length, but one for each read of it.
+_WHOLE_OBJECT: Final[dict[str, Any]] = {"timeout": "1d", "read_timeout": "30s"}
 _RETRIES: Final[dict[str, Any]] = {"max_retries": 6, "retry_timeout": timedelta(seconds=20)}
 _CLIENT_KEYS: Final = frozenset({
     "allow_http", "timeout", "connect_timeout", "proxy_url", "proxy_ca_certificate", "proxy_excludes",
@@ -40,9 +44,10 @@ _CLIENT_KEYS: Final = frozenset({
 _ENDPOINTS: Final = ("endpoint", "aws_endpoint", "endpoint_url", "aws_endpoint_url", "aws_endpoint_url_s3",
                      "azure_storage_endpoint", "azure_endpoint")  # fmt: skip
 _ENDPOINT_VARIABLES: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_ENDPOINT")
+_NOT_A_RANGE: Final = "Received non-partial response when range requested"
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _VARIABLES: Final = ("AWS_", "AZURE_", "GOOGLE_")
-_SECRET_ENDINGS: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD", "ACCOUNT")  # GOOGLE_SERVICE_ACCOUNT may be a key itself
+_SECRET_ENDINGS: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 _SHOWN: Final = _CLIENT_KEYS | frozenset(_ENDPOINTS) | {
     "region", "aws_region", "default_region", "aws_default_region", "bucket", "virtual_hosted_style_request",
     "account_name", "azure_storage_account_name",
@@ -51,6 +56,10 @@ _SHOWN: Final = _CLIENT_KEYS | frozenset(_ENDPOINTS) | {
 # obstore types what it takes by the kind of store, which is known at run time alone, and lists by an optional library.
 _from_url: Any = obstore_stores.from_url
 _list: Any = vars(obstore)["list"]
+
+
+class NoRangesError(Exception):
+    """The server answered a range in another way than with 206 (rclone: 200)."""
 
 
 class RemoteStore:
@@ -65,11 +74,14 @@ class RemoteStore:
         for key, value in options.items():
             (client if key.lower() in _CLIENT_KEYS else config)[key.lower()] = value
         _decide_http(config, client)
+        make = partial(_from_url, public, config=config, retry_config=_RETRIES)
         try:
-            self._store: Any = _from_url(public, config=config, client_options=client, retry_config=_RETRIES)
+            self._store: Any = make(client_options=client)
+            self._streaming: Any = make(client_options=client | _WHOLE_OBJECT)
         except (BaseError, ValueError, TypeError) as error:
             message = f"artifacts.options for {public}: {complaints.one_line(str(error))}"
             raise ConfigurationError(message) from None
+        self._has_ranges = True
 
     def put(self, path: str, chunks: Iterator[Chunk]) -> None:
         """One request for what fits into a part; else parts, which are given up if the chunks raise."""
@@ -89,10 +101,19 @@ class RemoteStore:
                 raise complaints.refused(self._public, complaints.one_line(str(error))) from None
 
     def read(self, path: str) -> Iterator[Chunk]:
-        """Ranges, a few of them ahead."""
+        """Ranges, a few of them ahead; the whole in one request if the server does not do ranges as HTTP has them."""
         size = self.size(path)
         if size is None:
             raise MissingObject(path)
+        if self._has_ranges:
+            try:
+                yield from self._ranges(path, size)
+            except NoRangesError:
+                self._has_ranges = False  # seen of the first one, before anything was handed on
+        if not self._has_ranges:
+            yield from self._whole(path)
+
+    def _ranges(self, path: str, size: int) -> Iterator[Chunk]:
         starts = iter(range(0, size, PART))
         pool = ThreadPoolExecutor(_AHEAD, thread_name_prefix="brokerjobs-range")
         try:
@@ -104,12 +125,23 @@ class RemoteStore:
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
+    def _whole(self, path: str) -> Iterator[Chunk]:
+        with self._complaints():
+            try:
+                yield from obstore.get(self._streaming, path).stream(min_chunk_size=PIECE)
+            except FileNotFoundError:
+                raise MissingObject(path) from None
+
     def _range(self, path: str, start: int, size: int) -> memoryview:
         with self._complaints():
             try:
                 return memoryview(obstore.get_range(self._store, path, start=start, end=min(start + PART, size)))
             except FileNotFoundError:
                 raise MissingObject(path) from None
+            except GenericError as error:
+                if _NOT_A_RANGE in str(error):
+                    raise NoRangesError from None
+                raise
 
     def size(self, path: str) -> int | None:
         """As the store says; raises ArtifactStoreRefused if the bucket is missing, which looks the same at first."""
@@ -135,6 +167,9 @@ class RemoteStore:
                 if len(found) >= limit:
                     break
         return sorted(found)[:limit]
+
+    def prepare(self) -> None:
+        """A bucket is made by whoever owns the account."""
 
     def problems(self) -> list[str]:
         """Whether the bucket can be listed."""

@@ -105,7 +105,9 @@ class FromThreads:
         """Waits for a second at most."""
 
         async def said() -> None:
-            await asyncio.wait({self._ledger.discard(given_up)}, timeout=_PATIENCE_SECONDS)
+            answered, _ = await asyncio.wait({self._ledger.discard(given_up)}, timeout=_PATIENCE_SECONDS)
+            for one in answered:
+                one.result()
 
         self._run(said())
 
@@ -116,7 +118,12 @@ class FromThreads:
         return self._run(answer())
 
     def _run(self, asking: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(asking, self._loop).result()
+        try:
+            asked = asyncio.run_coroutine_threadsafe(asking, self._loop)
+        except RuntimeError:  # the loop is closed, with the worker
+            asking.close()
+            raise
+        return asked.result()
 
 
 class ThreadArtifacts:
@@ -162,6 +169,7 @@ class ThreadArtifacts:
                 store.public,
                 (wanted.keep_for or store.keep).total_seconds(),
             )
+            store.prepare()
             path = self._path(self._ledger.stage(upload), wanted.name)
             try:
                 stop.check()
@@ -210,7 +218,7 @@ class ThreadArtifacts:
         why = texts.first_part(f"{type(error).__name__}: {error}", _WHY_LIMIT)
         try:
             self._ledger.discard(GivenUp(upload.id, self._holding.attempt_id, why))
-        except BrokerjobsError as unsaid:  # the sweeper finds it by its age
+        except (BrokerjobsError, RuntimeError) as unsaid:  # the sweeper finds it by its age
             log.warning("job %s: artifact %s was given up, unsaid: %s", self._holding.job_id, upload.id, unsaid)
 
     def _name_used(self, name: str) -> ArtifactNameUsed:

@@ -28,6 +28,10 @@ __all__ = ["ArtifactStore", "Backend", "MissingObject", "lazily"]
 class Backend(Protocol):
     """What a kind of store can do; paths were looked at."""
 
+    def prepare(self) -> None:
+        """Makes what has to be there before the first object, if that is ours to make."""
+        ...
+
     def put(self, path: str, chunks: Iterator[Chunk]) -> None:
         """Writes an object: whole, private and durable when it returns, else not at all."""
         ...
@@ -69,6 +73,13 @@ class ArtifactStore:
 
     def __repr__(self) -> str:
         return f"ArtifactStore({self.public!r})"
+
+    def prepare(self) -> None:
+        """Makes a folder that is not there yet, for its owner alone; blocks.
+
+        An object can then be said to be missing: a store that is not there is refused, for it may be another machine's.
+        """
+        self._backend.prepare()
 
     def put(self, path: str, chunks: Iterator[Chunk]) -> None:
         """Writes an object of any number of chunks, few of them in memory; blocks.
