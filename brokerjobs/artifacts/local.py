@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from brokerjobs.artifacts import complaints
 from brokerjobs.artifacts.complaints import MissingObject
 from brokerjobs.artifacts.paths import is_path
-from brokerjobs.artifacts.sources import PIECE
+from brokerjobs.artifacts.pump import PIECE
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -10,7 +9,6 @@ from datetime import timedelta
 from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 import obstore
 from obstore import store as obstore_stores
@@ -19,9 +17,9 @@ from obstore.exceptions import BaseError, GenericError
 from brokerjobs.artifacts import complaints
 from brokerjobs.artifacts.complaints import MissingObject
 from brokerjobs.artifacts.paths import is_path
-from brokerjobs.artifacts.sources import PIECE
+from brokerjobs.artifacts.pump import PIECE
+from brokerjobs.artifacts.remote_options import hide, parted
 from brokerjobs.errors import ConfigurationError
-from brokerjobs.rules import secrets
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
@@ -31,27 +29,11 @@ if TYPE_CHECKING:
 PART: Final = 8 * 1024 * 1024
 _AHEAD: Final = 3  # parts of one transfer that are under way at a time
 _MOST_PARTS: Final = 10_000  # of S3's multipart uploads
-# A request may take half a minute with its body, of a part at most; the last try of one begins within 20 s: a store
-# that gives no answer is said to be unavailable within a minute.
-_TIMES: Final[dict[str, Any]] = {"timeout": "30s", "connect_timeout": "5s"}
 # No limit for a body of any length, but one for each read of it.
 _WHOLE_OBJECT: Final[dict[str, Any]] = {"timeout": "1d", "read_timeout": "30s"}
+# The last try of a request begins within 20 s, and takes 30: a store without an answer is said to be so in a minute.
 _RETRIES: Final[dict[str, Any]] = {"max_retries": 6, "retry_timeout": timedelta(seconds=20)}
-_CLIENT_KEYS: Final = frozenset({
-    "allow_http", "timeout", "connect_timeout", "proxy_url", "proxy_ca_certificate", "proxy_excludes",
-    "root_certificate",
-})  # fmt: skip
-_ENDPOINTS: Final = ("endpoint", "aws_endpoint", "endpoint_url", "aws_endpoint_url", "aws_endpoint_url_s3",
-                     "azure_storage_endpoint", "azure_endpoint")  # fmt: skip
-_ENDPOINT_VARIABLES: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_ENDPOINT")
 _NOT_A_RANGE: Final = "Received non-partial response when range requested"
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_VARIABLES: Final = ("AWS_", "AZURE_", "GOOGLE_")
-_SECRET_ENDINGS: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD")
-_SHOWN: Final = _CLIENT_KEYS | frozenset(_ENDPOINTS) | {
-    "region", "aws_region", "default_region", "aws_default_region", "bucket", "virtual_hosted_style_request",
-    "account_name", "azure_storage_account_name",
-}  # fmt: skip
 
 # obstore types what it takes by the kind of store, which is known at run time alone, and lists by an optional library.
 _from_url: Any = obstore_stores.from_url
@@ -68,12 +50,8 @@ class RemoteStore:
     def __init__(self, public: str, options: Mapping[str, str], max_size: int) -> None:
         self._public = public
         self._part = max(PART, -(-max_size // _MOST_PARTS))
-        _hide(options)
-        client: dict[str, Any] = dict(_TIMES)
-        config: dict[str, Any] = {}
-        for key, value in options.items():
-            (client if key.lower() in _CLIENT_KEYS else config)[key.lower()] = value
-        _decide_http(config, client)
+        hide(options)
+        config, client = parted(options)
         make = partial(_from_url, public, config=config, retry_config=_RETRIES)
         try:
             self._store: Any = make(client_options=client)
@@ -185,32 +163,3 @@ class RemoteStore:
             yield
         except (BaseError, OSError, ValueError) as error:
             raise complaints.of_remote(error, self._public) from None
-
-
-def _hide(options: Mapping[str, str]) -> None:
-    """No text of this process shows them from now on, nor those of the environment."""
-    secrets.own.hide(value for key, value in options.items() if key.lower() not in _SHOWN)
-    secrets.own.hide(
-        value for name, value in os.environ.items() if name.startswith(_VARIABLES) and name.endswith(_SECRET_ENDINGS)
-    )
-
-
-def _decide_http(config: Mapping[str, Any], client: dict[str, Any]) -> None:
-    """Without TLS to this machine itself alone, or where options allow it."""
-    said = [config[key] for key in _ENDPOINTS if key in config]
-    endpoint = next(iter(said or [os.environ[name] for name in _ENDPOINT_VARIABLES if name in os.environ]), "")
-    try:
-        parts = urlsplit(endpoint)
-        host = parts.hostname
-    except ValueError:
-        parts, host = urlsplit(""), None
-    if "allow_http" in client:
-        client["allow_http"] = str(client["allow_http"]).lower() in {"true", "1", "yes"}
-    elif parts.scheme == "http" and host in _LOOPBACK:
-        client["allow_http"] = True
-    elif parts.scheme == "http" and said:
-        message = (
-            f"artifacts.options: the endpoint http://{host} is without TLS: secrets and artifacts could be read on "
-            "their way; give it as https://, or set allow_http to true"
-        )
-        raise ConfigurationError(message)

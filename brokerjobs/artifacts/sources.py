@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import hashlib
 import inspect
 import io
 import os
-import queue
 import stat
 from collections.abc import AsyncIterable, Iterable
-from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast, runtime_checkable
 
-from brokerjobs.artifacts.transfers import Stop, Stopped
+from brokerjobs.artifacts.pump import PIECE, Pump, reads
 from brokerjobs.errors import ArtifactTooLarge, InvalidArtifact
 from brokerjobs.rules.texts import shown
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator, Iterator
+    import asyncio
+    from collections.abc import Generator, Iterator
+
+    from brokerjobs.artifacts.transfers import Stop
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Chunk: TypeAlias = bytes | memoryview
 
-PIECE: Final = 1024 * 1024
-"""Bytes that are hashed and handed on at once: what was just hashed is still in the processor's cache (decision 0030
-has the measurement)."""
-_AHEAD: Final = 2  # chunks of an async source that wait to be taken
 _READABLE: Final = (
     "give a path of a file, bytes, a file opened in binary mode, or an iterable or async iterable of bytes"
 )
@@ -116,7 +112,7 @@ def _pieces(source: Source, reading: Reading) -> Generator[Chunk]:
     read = getattr(source, "read", None)
     if callable(read):
         if inspect.iscoroutinefunction(read):
-            return _of_async(_reads(source), reading)
+            return _of_async(reads(source), reading)
         return _of_file(source, reading)
     if isinstance(source, AsyncIterable):
         return _of_async(source, reading)
@@ -194,53 +190,13 @@ def _of_iterable(source: Iterable[Any], reading: Reading) -> Generator[Chunk]:
             source.close()
 
 
-async def _reads(source: Any) -> AsyncGenerator[Any]:
-    while got := await source.read(PIECE):
-        yield got
-
-
-class _End:
-    """What ends an async source: an error, or none."""
-
-    def __init__(self, error: BaseException | None) -> None:
-        self.error = error
-
-
 def _of_async(source: AsyncIterable[Any], reading: Reading) -> Generator[Chunk]:
     if reading.loop is None:
         raise reading.refused("its source is async, which handlers in processes cannot read")
-    return _pumped(source, reading, reading.loop)
+    return _of_pump(Pump(source, reading.stop, reading.loop), reading)
 
 
-def _pumped(source: AsyncIterable[Any], reading: Reading, loop: asyncio.AbstractEventLoop) -> Generator[Chunk]:
-    """Reads in one task of the loop, as a handler would: a time limit or task group belongs to the task it began in."""
-    given: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    room = asyncio.Semaphore(_AHEAD)
-
-    async def pump() -> None:
-        iterator = aiter(source)
-        error: BaseException | None = None
-        try:
-            await room.acquire()
-            async for chunk in iterator:
-                given.put(chunk)
-                await room.acquire()
-        except BaseException as raised:
-            error = raised
-            if not isinstance(raised, Exception):
-                raise
-        finally:
-            given.put(_End(error))
-            if (close := getattr(iterator, "aclose", None)) is not None:
-                await close()
-
-    pumping = asyncio.run_coroutine_threadsafe(pump(), loop)
-    try:
-        with reading.stop.calls(pumping.cancel):
-            while not isinstance(chunk := given.get(), _End):
-                yield from _cut(_flat(chunk, reading))
-                loop.call_soon_threadsafe(room.release)
-        if chunk.error is not None:
-            raise Stopped if isinstance(chunk.error, CancelledError | asyncio.CancelledError) else chunk.error
-    finally:
-        pumping.cancel()
+def _of_pump(pump: Pump, reading: Reading) -> Generator[Chunk]:
+    with closing(pump):
+        for chunk in pump:
+            yield from _cut(_flat(chunk, reading))

@@ -12,118 +12,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from contextlib import suppress
-from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from uuid_utils.compat import uuid7
 
 from brokerjobs.artifact import Artifact
 from brokerjobs.artifacts.sources import Reading, opened
+from brokerjobs.artifacts.staging_ledger import BlockingLedger, FromThreads, StagingLedger, Standing
 from brokerjobs.artifacts.transfers import Stop, in_thread, slots
-from brokerjobs.errors import ArtifactNameUsed, BrokerjobsError, InvalidArtifact, StaleAttempt
+from brokerjobs.artifacts.wanted import Wanted
+from brokerjobs.errors import ArtifactNameUsed, BrokerjobsError, StaleAttempt
 from brokerjobs.ledger.artifacts import GivenUp, Upload, Uploaded
 from brokerjobs.rules import texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Iterator
+    from datetime import timedelta
 
     from brokerjobs.artifacts.sources import Chunk, Source
     from brokerjobs.artifacts.store import ArtifactStore
-    from brokerjobs.ledger.artifacts import Discarded, Ready, Staged
+    from brokerjobs.ledger.artifacts import Staged
     from brokerjobs.ledger.calls import Holding
 
-T = TypeVar("T")
+__all__ = ["Artifacts", "BlockingLedger", "StagingLedger", "Standing", "ThreadArtifacts"]
 
 log = logging.getLogger("brokerjobs.worker")
 
-NAME_LIMIT: Final = 1_000
-_CONTENT_TYPE: Final = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}(?:;[\x20-\x7e]{0,200})?")
-_LONGEST_KEEP: Final = timedelta(days=3650)
 _WHY_LIMIT: Final = 500
-_PATIENCE_SECONDS: Final = 1.0
-
-
-class StagingLedger(Protocol):
-    """How a worker speaks to the ledger, on its event loop: what was asked goes on if nobody waits for it any more."""
-
-    def stage(self, upload: Upload, /) -> asyncio.Future[Staged]:
-        """Records an upload before its first byte."""
-        ...
-
-    def ready(self, uploaded: Uploaded, /) -> asyncio.Future[Ready]:
-        """Says that it is whole."""
-        ...
-
-    def discard(self, given_up: GivenUp, /) -> asyncio.Future[Discarded]:
-        """Says that it was given up."""
-        ...
-
-
-class BlockingLedger(Protocol):
-    """The same for a thread, and for a process whose worker asks for it; each call waits for the ledger's answer."""
-
-    def stage(self, upload: Upload, /) -> Staged:
-        """Records an upload before its first byte."""
-        ...
-
-    def ready(self, uploaded: Uploaded, /) -> Ready:
-        """Says that it is whole."""
-        ...
-
-    def discard(self, given_up: GivenUp, /) -> None:
-        """Says that it was given up; waits about a second at most, what was said goes on."""
-        ...
-
-
-class Standing(Protocol):
-    """The attempt as far as uploads look at it, from any thread."""
-
-    def check(self) -> None:
-        """Raises StopRequested if the handler is to stop, StaleAttempt if the lease is lost."""
-        ...
-
-
-class FromThreads:
-    """A worker's StagingLedger for threads: a BlockingLedger."""
-
-    def __init__(self, ledger: StagingLedger, loop: asyncio.AbstractEventLoop) -> None:
-        self._ledger = ledger
-        self._loop = loop
-
-    def stage(self, upload: Upload, /) -> Staged:
-        """Waits for the ledger's answer."""
-        return self._answer(partial(self._ledger.stage, upload))
-
-    def ready(self, uploaded: Uploaded, /) -> Ready:
-        """Waits for the ledger's answer."""
-        return self._answer(partial(self._ledger.ready, uploaded))
-
-    def discard(self, given_up: GivenUp, /) -> None:
-        """Waits for a second at most."""
-
-        async def said() -> None:
-            answered, _ = await asyncio.wait({self._ledger.discard(given_up)}, timeout=_PATIENCE_SECONDS)
-            for one in answered:
-                one.result()
-
-        self._run(said())
-
-    def _answer(self, ask: Callable[[], asyncio.Future[T]]) -> T:
-        async def answer() -> T:
-            return await asyncio.shield(ask())
-
-        return self._run(answer())
-
-    def _run(self, asking: Coroutine[Any, Any, T]) -> T:
-        try:
-            asked = asyncio.run_coroutine_threadsafe(asking, self._loop)
-        except RuntimeError:  # the loop is closed, with the worker
-            asking.close()
-            raise
-        return asked.result()
 
 
 class ThreadArtifacts:
@@ -245,47 +162,3 @@ class Artifacts:
     ) -> Artifact:
         """Stages an artifact; see `brokerjobs.artifact_context`."""
         return await in_thread(partial(self._threads.stage, Wanted(name, source, content_type, keep_for)))
-
-
-class Wanted:
-    """What a handler wants to stage."""
-
-    def __init__(
-        self, name: str, source: Source, content_type: str | None = None, keep_for: timedelta | None = None
-    ) -> None:
-        self.name = name
-        self.source = source
-        self.content_type = content_type
-        self.keep_for = keep_for
-
-    def check(self) -> None:
-        """Raises InvalidArtifact for what the ledger could not record."""
-        if problem := _name_problem(self.name) or self._other_problem():
-            raise InvalidArtifact(name=texts.first_part(str(self.name), 200), problem=problem)
-
-    def _other_problem(self) -> str | None:
-        if self.content_type is not None and not _is_content_type(self.content_type):
-            return f"its content type {texts.shown(self.content_type)} is not like text/csv"
-        if self.keep_for is not None and not _is_time_to_keep(self.keep_for):
-            return f"keep_for={texts.shown(self.keep_for)} is no timedelta between 0 and {_LONGEST_KEEP.days} days"
-        return None
-
-
-def _name_problem(name: object) -> str | None:
-    if not isinstance(name, str):
-        return f"its name is a {type(name).__name__}, not a str"
-    if not 0 < len(name) <= NAME_LIMIT:
-        return f"its name has {len(name)} characters, not 1 to {NAME_LIMIT}"
-    stored = texts.storable(name)
-    if stored == name:
-        return None
-    at = next(index for index, (one, other) in enumerate(zip(name, stored, strict=True)) if one != other)
-    return f"its name has U+{ord(name[at]):04X} at position {at}, which PostgreSQL does not store; replace it"
-
-
-def _is_content_type(value: object) -> bool:
-    return isinstance(value, str) and _CONTENT_TYPE.fullmatch(value) is not None
-
-
-def _is_time_to_keep(value: object) -> bool:
-    return isinstance(value, timedelta) and timedelta() < value <= _LONGEST_KEEP
