@@ -11,6 +11,7 @@ declare
   s job_state;
   r report_answer;
   t timestamptz;
+  v_text text;
   v_result jsonb;
   v_refusal text;
   v_late boolean;
@@ -28,7 +29,8 @@ begin
     if v_repeats[i] then
       verdict := 'locked'; return next; continue;
     end if;
-    v_result := p_results[i]::jsonb;
+    v_text := p_results[i];  -- once: each look into the array passes over those before
+    v_result := v_text::jsonb;
     select * into s from job_state x where x.job_id = p_jobs[i] for update skip locked;
     if not found and exists (select from job_state x where x.job_id = p_jobs[i]) then
       verdict := 'locked'; return next; continue;
@@ -45,7 +47,7 @@ begin
         end if;
       end if;
       -- What names no artifact has neither the word nor an escape that could hide it, and is not looked through.
-      if v_refusal is null and (strpos(p_results[i], 'brokerjobs.artifact') > 0 or strpos(p_results[i], '\u') > 0)
+      if v_refusal is null and (strpos(v_text, 'brokerjobs.artifact') > 0 or strpos(v_text, '\u') > 0)
           and artifacts_problem(s, v_result) is not null then
         v_refusal := 'artifact_not_ready';
       end if;
