@@ -6,16 +6,15 @@ its default.  Importing this takes long (pydantic-settings alone 0.1 to 0.2 s): 
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Secret, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic_settings import (
     BaseSettings,
+    EnvSettingsSource,
     NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
@@ -23,88 +22,33 @@ from pydantic_settings import (
 )
 
 from brokerjobs.errors import ConfigurationError
-from brokerjobs.rules import capabilities, secrets
-from brokerjobs.rules.durations import parse_duration
-from brokerjobs.rules.texts import redacted
+from brokerjobs.settings_values import (
+    ArtifactsUrl,
+    BrokerUrl,
+    Capabilities,
+    Count,
+    DatabaseUrl,
+    Duration,
+    Kept,
+    ManagementUrl,
+    Size,
+    StoreOptions,
+    UpToDay,
+    UpToHour,
+    UpToYear,
+    Wait,
+    between,
+    options_table,
+)
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
 
 T = TypeVar("T")
 
 CONFIG_VARIABLE: Final = "BROKERJOBS_CONFIG"
 # AMQP's field for it is a 16 bit number.
 _MAX_PREFETCH: Final = 65_535
-
-
-class SecretUrl(Secret[str]):
-    """A URL whose password is never shown; `get_secret_value()` gives it whole."""
-
-    def _display(self) -> str:
-        return redacted(self.get_secret_value())
-
-
-def _starts_with(*schemes: str) -> AfterValidator:
-    def check(url: SecretUrl) -> SecretUrl:
-        if not url.get_secret_value().startswith(tuple(f"{scheme}://" for scheme in schemes)):
-            message = f"must start with {' or '.join(f'{scheme}://' for scheme in schemes)}"
-            raise ValueError(message)
-        secrets.own.hide_url(url.get_secret_value())
-        return url
-
-    return AfterValidator(check)
-
-
-def _no_truth(value: object) -> object:
-    if isinstance(value, bool):
-        message = "must be a number, not true or false"
-        raise ValueError(message)  # noqa: TRY004  # pydantic turns a ValueError alone into a problem of the key
-    return value
-
-
-def _between(low: timedelta, high: timedelta) -> AfterValidator:
-    def check(value: timedelta) -> timedelta:
-        if not low <= value <= high:
-            message = f"must be between {low.total_seconds():g} and {high.total_seconds():g} seconds"
-            raise ValueError(message)
-        return value
-
-    return AfterValidator(check)
-
-
-def _declared(value: object) -> object:
-    """A table of texts and lists of texts, or as a variable says it: NAME=VALUE, NAME=VALUE, or the same as JSON."""
-    if isinstance(value, str):
-        value = _table(value)
-    if not isinstance(value, Mapping):
-        message = "must be a table of texts and lists of texts"
-        raise ValueError(message)  # noqa: TRY004  # as above
-    try:
-        return dict(capabilities.of(cast("Mapping[str, Any]", value)).texts)
-    except ConfigurationError as error:
-        raise ValueError("; ".join(error.problems)) from None
-
-
-def _table(text: str) -> object:
-    if text.lstrip().startswith("{"):
-        return json.loads(text)
-    table: dict[str, list[str]] = {}
-    for one in text.split(","):
-        name, equals, said = one.strip().partition("=")
-        if not equals:
-            message = 'must be texts such as "gpu=a100, dataset=coco, dataset=imagenet"'
-            raise ValueError(message)
-        table.setdefault(name, []).append(said)
-    return table
-
-
-_Capabilities = Annotated[Mapping[str, tuple[str, ...]], NoDecode, BeforeValidator(_declared)]
-_Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
-_UpToHour = Annotated[_Duration, _between(timedelta(0), timedelta(hours=1))]
-_Wait = Annotated[_Duration, _between(timedelta(milliseconds=10), timedelta(hours=1))]
-_UpToDay = Annotated[_Duration, _between(timedelta(seconds=1), timedelta(days=1))]
-_Kept = Annotated[_Duration, _between(timedelta(hours=1), timedelta(days=36_500))]
-_Count = Annotated[int, BeforeValidator(_no_truth)]
-_DatabaseUrl = Annotated[SecretUrl, _starts_with("postgresql", "postgres")]
-_ManagementUrl = Annotated[SecretUrl, _starts_with("http", "https")]
-_BrokerUrl = Annotated[SecretUrl, _starts_with("amqp", "amqps", "memory")]
 
 
 class _Group(BaseModel):
@@ -114,21 +58,21 @@ class _Group(BaseModel):
 class WorkerSettings(_Group):
     """How a worker runs attempts."""
 
-    concurrency: Annotated[_Count, Field(ge=1, le=10_000)] = 20
-    threads: Annotated[_Count, Field(ge=1, le=1_000)] = 8
-    processes: Annotated[_Count, Field(ge=1, le=1_000)] | None = None
-    prefetch: Annotated[_Count, Field(ge=1, le=_MAX_PREFETCH)] | None = None
-    renewal: _Wait | None = None
-    drain: _UpToHour = timedelta(seconds=25)
-    stop_grace: _UpToHour = timedelta(seconds=10)
-    leaked_threads: Annotated[_Count, Field(ge=1, le=10_000)] | None = None
-    heartbeat: _Wait = timedelta(seconds=10)
-    reconcilers: _Wait = timedelta(seconds=10)
+    concurrency: Annotated[Count, Field(ge=1, le=10_000)] = 20
+    threads: Annotated[Count, Field(ge=1, le=1_000)] = 8
+    processes: Annotated[Count, Field(ge=1, le=1_000)] | None = None
+    prefetch: Annotated[Count, Field(ge=1, le=_MAX_PREFETCH)] | None = None
+    renewal: Wait | None = None
+    drain: UpToHour = timedelta(seconds=25)
+    stop_grace: UpToHour = timedelta(seconds=10)
+    leaked_threads: Annotated[Count, Field(ge=1, le=10_000)] | None = None
+    heartbeat: Wait = timedelta(seconds=10)
+    reconcilers: Wait = timedelta(seconds=10)
     coordinator: bool = True
     name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    clock_skew: _Wait = timedelta(seconds=1)
+    clock_skew: Wait = timedelta(seconds=1)
     alive_file: Path | None = None
-    capabilities: _Capabilities = Field(default_factory=dict[str, tuple[str, ...]])
+    capabilities: Capabilities = Field(default_factory=dict[str, tuple[str, ...]])
 
     @property
     def deliveries(self) -> int:
@@ -139,13 +83,13 @@ class WorkerSettings(_Group):
 class BrokerSettings(_Group):
     """How RabbitMQ is used."""
 
-    management_url: _ManagementUrl | None = None
+    management_url: ManagementUrl | None = None
     queue_type: Literal["quorum", "classic"] = "quorum"
-    consumer_timeout: _UpToDay = timedelta(minutes=30)
-    heartbeat: _UpToHour = timedelta(seconds=15)
-    publish_timeout: _Wait = timedelta(seconds=5)
-    delivery_limit: Annotated[_Count, Field(ge=1, le=1_000)] = 20
-    hand_back: Annotated[_Duration, _between(timedelta(seconds=1), timedelta(hours=12))] | None = None
+    consumer_timeout: UpToDay = timedelta(minutes=30)
+    heartbeat: UpToHour = timedelta(seconds=15)
+    publish_timeout: Wait = timedelta(seconds=5)
+    delivery_limit: Annotated[Count, Field(ge=1, le=1_000)] = 20
+    hand_back: Annotated[Duration, between(timedelta(seconds=1), timedelta(hours=12))] | None = None
 
     @property
     def hand_back_after(self) -> timedelta:
@@ -163,15 +107,15 @@ class BrokerSettings(_Group):
 class CoordinatorSettings(_Group):
     """How the coordinator's services run, and with which logins: by default those of their process."""
 
-    database_url: _DatabaseUrl | None = None
-    broker_url: _BrokerUrl | None = None
-    service_lease: _Wait = timedelta(seconds=4)
-    relay_poll: _Wait = timedelta(milliseconds=50)
-    tick: _Wait = timedelta(seconds=1)
-    reconcile: _Wait = timedelta(seconds=30)
-    probe_timeout: _UpToDay = timedelta(minutes=10)
-    retire_routes_after: Annotated[_Duration, _between(timedelta(seconds=1), timedelta(days=365))] = timedelta(hours=24)
-    batch: Annotated[_Count, Field(ge=1, le=1_000)] = 200
+    database_url: DatabaseUrl | None = None
+    broker_url: BrokerUrl | None = None
+    service_lease: Wait = timedelta(seconds=4)
+    relay_poll: Wait = timedelta(milliseconds=50)
+    tick: Wait = timedelta(seconds=1)
+    reconcile: Wait = timedelta(seconds=30)
+    probe_timeout: UpToDay = timedelta(minutes=10)
+    retire_routes_after: Annotated[Duration, between(timedelta(seconds=1), timedelta(days=365))] = timedelta(hours=24)
+    batch: Annotated[Count, Field(ge=1, le=1_000)] = 200
 
     @model_validator(mode="after")
     def _lease_outlasts_ticks(self) -> CoordinatorSettings:
@@ -185,12 +129,39 @@ class RetentionSettings(_Group):
     """For how long the ledger keeps what has ended."""
 
     enabled: bool = True
-    succeeded: _Kept = timedelta(days=30)
-    ended: _Kept = timedelta(days=180)
-    keys: _Kept = timedelta(days=30)
-    processes: _Kept = timedelta(days=7)
-    quarantine: _Kept = timedelta(days=30)
-    tick: _Wait = timedelta(minutes=1)
+    succeeded: Kept = timedelta(days=30)
+    ended: Kept = timedelta(days=180)
+    keys: Kept = timedelta(days=30)
+    processes: Kept = timedelta(days=7)
+    quarantine: Kept = timedelta(days=30)
+    tick: Wait = timedelta(minutes=1)
+
+
+class ArtifactSettings(_Group):
+    """Where artifacts are staged, and how long each is kept there."""
+
+    url: ArtifactsUrl | None = None
+    options: StoreOptions = Field(default_factory=dict[str, SecretStr])
+    keep: Annotated[UpToYear, between(timedelta(minutes=1), timedelta(days=365))] = timedelta(days=7)
+    grace: UpToYear = timedelta(hours=1)
+    keep_rejected: UpToYear = timedelta(days=1)
+    incomplete: UpToYear = timedelta(hours=1)
+    sweep: Wait = timedelta(minutes=1)
+    remove_orphans_after: Annotated[Duration, between(timedelta(hours=1), timedelta(days=365))] | None = None
+    max_size: Size = 64 * 2**30
+
+
+class _Variables(EnvSettingsSource):
+    """Options of a store as a table, which is joined with that of the file: there is the endpoint, here the secret."""
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:  # noqa: ARG002  # not ours
+        """Whatever is no table is left to the key's own check, which says so."""
+        if NoDecode in field.metadata:
+            return value
+        try:
+            return options_table(value)
+        except ValueError:
+            return value
 
 
 class Settings(BaseSettings):
@@ -205,25 +176,26 @@ class Settings(BaseSettings):
         env_ignore_empty=True,
     )
 
-    database_url: _DatabaseUrl | None = None
-    broker_url: _BrokerUrl | None = None
+    database_url: DatabaseUrl | None = None
+    broker_url: BrokerUrl | None = None
     app: str | None = None
     worker: WorkerSettings = WorkerSettings()
     broker: BrokerSettings = BrokerSettings()
     coordinator: CoordinatorSettings = CoordinatorSettings()
     retention: RetentionSettings = RetentionSettings()
+    artifacts: ArtifactSettings = ArtifactSettings()
 
     @classmethod
     def settings_customise_sources(
         cls,
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # as below
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # not read
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # not read
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """The order in which values are looked for."""
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, config_file())
+        return init_settings, _Variables(settings_cls), TomlConfigSettingsSource(settings_cls, config_file())
 
     def need_database_url(self) -> str:
         """The database URL with its password; raises ConfigurationError if it is not set."""

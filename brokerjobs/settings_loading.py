@@ -25,9 +25,11 @@ _NO_SETTINGS: Final = (CONFIG_VARIABLE, f"{_PREFIX}TEST_", f"{_PREFIX}DEMO_")
 _SECRETS: Final = frozenset(
     {"database_url", "broker_url", "broker.management_url", "coordinator.database_url", "coordinator.broker_url"}
 )
+# A store's URL is refused where it has a secret, which may stand anywhere in it.
+_NEVER_SHOWN: Final = frozenset({"artifacts.url", "artifacts.options"})
 _SHOWN: Final = 80
 # Whose names are the user's own.
-_TABLES: Final = frozenset({"worker.capabilities"})
+_TABLES: Final = frozenset({"worker.capabilities", "artifacts.options"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,8 @@ def _problem(detail: ErrorDetails, given: _Given) -> str:
     key = ".".join(str(step) for step in detail["loc"] if step in _steps())
     said, origin = _said(key, given)
     # What is no URL cannot be redacted in part.
-    shown = texts.REDACTED if key in _SECRETS and "://" not in str(said) else texts.first_part(repr(said), _SHOWN)
+    hidden = key in _NEVER_SHOWN or (key in _SECRETS and "://" not in str(said))
+    shown = texts.REDACTED if hidden else texts.first_part(repr(said), _SHOWN)
     value = f" = {shown} ({origin})" if origin else ""
     return f"{key}{value}: {detail['msg'].removeprefix('Value error, ')}"
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from brokerjobs.app import App
     from brokerjobs.broker.protocol import Publisher
-    from brokerjobs.settings import SecretUrl, Settings
+    from brokerjobs.settings import Settings
+    from brokerjobs.settings_values import SecretUrl
 
 
 def run_worker(app: App, settings: Settings) -> int:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from brokerjobs.artifacts.locations import StoreOptions
+from brokerjobs.artifacts.told import store_options
 from brokerjobs.broker.connection import HEARTBEAT
 from brokerjobs.broker.publisher import TIME_LIMIT
 from brokerjobs.errors import ConfigurationError
@@ -53,6 +54,7 @@ def client_options(submitted_by: str, database_url: str | None, broker_url: str 
         broker_url=_url(settings.need_broker_url, "broker_url"),
         publish_timeout=settings.broker.publish_timeout,
         heartbeat=settings.broker.heartbeat,
+        artifacts=store_options(settings.artifacts),
     )
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from brokerjobs.settings import CoordinatorSettings, SecretUrl, Settings
+from brokerjobs.settings import CoordinatorSettings, Settings
+from brokerjobs.settings_values import SecretUrl
 from brokerjobs.wiring import coordinator_logins
 from tests.cli.test_worker_process import drained, state_of
 from tests.waiting import eventually_sync

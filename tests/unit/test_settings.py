@@ -15,7 +15,7 @@ from brokerjobs.errors import ConfigurationError
 from brokerjobs.settings import BrokerSettings, Settings, WorkerSettings
 from brokerjobs.settings_loading import known_keys, load_settings, variable_of
 
-GROUPS = ("worker", "broker", "coordinator", "retention")
+GROUPS = ("worker", "broker", "coordinator", "retention", "artifacts")
 DEFAULTS = Path(__file__).parents[2] / "config" / "brokerjobs.toml"
 URL = "postgresql://app:s3cret@db/pay"
 
@@ -54,6 +54,11 @@ def test_load_settings__has_the_agreed_defaults() -> None:
     service = settings.coordinator
     assert (service.service_lease, service.relay_poll) == (timedelta(seconds=4), timedelta(milliseconds=50))
     assert (service.tick, service.batch) == (timedelta(seconds=1), 200)
+    artifacts = settings.artifacts
+    assert (artifacts.url, artifacts.options, artifacts.remove_orphans_after) == (None, {}, None)
+    assert (artifacts.keep, artifacts.grace) == (timedelta(days=7), timedelta(hours=1))
+    assert (artifacts.keep_rejected, artifacts.incomplete) == (timedelta(days=1), timedelta(hours=1))
+    assert (artifacts.sweep, artifacts.max_size) == (timedelta(minutes=1), 64 * 2**30)
 
 
 def test_load_settings__takes_flag_then_variable_then_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,6 +249,7 @@ def test_default_file__has_every_key_with_its_default() -> None:
     examples = {"database_url", "broker_url", "app", "worker.prefetch", "worker.renewal", "worker.name"}
     examples |= {"worker.alive_file", "coordinator.database_url", "coordinator.broker_url", "broker.hand_back"}
     examples |= {"broker.management_url", "worker.processes", "worker.leaked_threads", "worker.capabilities"}
+    examples |= {"artifacts.url", "artifacts.options", "artifacts.remove_orphans_after"}
     set_there = {group or key for group, key in _keys_of(settings)}
     assert set_there == set(known_keys())
     for key in set_there - examples:

@@ -1,0 +1,22 @@
+"""From the settings of a process to what its store is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from brokerjobs.artifacts.locations import StoreOptions, located
+
+if TYPE_CHECKING:
+    from brokerjobs.settings import ArtifactSettings
+
+
+def store_options(told: ArtifactSettings) -> StoreOptions:
+    """The store that the settings name; raises ConfigurationError if their URL names none."""
+    if told.url is not None:
+        located(told.url)
+    return StoreOptions(
+        url=told.url,
+        options={key: value.get_secret_value() for key, value in told.options.items()},
+        max_size=told.max_size,
+        keep=told.keep,
+    )
