@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -32,7 +33,11 @@ _MOST_PARTS: Final = 10_000  # of S3's multipart uploads
 # No limit for a body of any length, but one for each read of it.
 _WHOLE_OBJECT: Final[dict[str, Any]] = {"timeout": "1d", "read_timeout": "30s"}
 # The last try of a request begins within 20 s, and takes 30: a store without an answer is said to be so in a minute.
-_RETRIES: Final[dict[str, Any]] = {"max_retries": 6, "retry_timeout": timedelta(seconds=20)}
+_RETRIES: Final[dict[str, Any]] = {
+    "max_retries": 8,
+    "backoff": {"init_backoff": timedelta(milliseconds=250), "max_backoff": timedelta(seconds=5), "base": 2},
+    "retry_timeout": timedelta(seconds=20),
+}
 _NOT_A_RANGE: Final = "Received non-partial response when range requested"
 
 # obstore types what it takes by the kind of store, which is known at run time alone, and lists by an optional library.
@@ -159,7 +164,25 @@ class RemoteStore:
 
     @contextmanager
     def _complaints(self) -> Generator[None]:
+        _require_own_threads(self._public)
         try:
             yield
         except (BaseError, OSError, ValueError) as error:
             raise complaints.of_remote(error, self._public) from None
+
+
+_asked_by: set[int] = set()
+
+
+def _require_own_threads(store: str) -> None:
+    """Raises ConfigurationError in a fork of a process that had asked a store: the fork would wait for ever.
+
+    obstore's threads are started by the first request, and a fork has none of them.
+    """
+    _asked_by.add(os.getpid())
+    if len(_asked_by) > 1:
+        message = (
+            f"this process was forked from one that had asked {store} or another artifact store already, whose threads "
+            "it does not have; fork before the first upload or fetch, or start processes anew (spawn)"
+        )
+        raise ConfigurationError(message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -67,7 +68,12 @@ class Slots:
     """Room for so many transfers at once."""
 
     def __init__(self, count: int) -> None:
-        self._free = count
+        self._count = count
+        self.clear()
+
+    def clear(self) -> None:
+        """Has room for all of them: in a fork none goes on that was under way."""
+        self._free = self._count
         self._changed = threading.Condition()
 
     @contextmanager
@@ -91,6 +97,7 @@ class Slots:
 
 slots: Final = Slots(AT_ONCE)
 """Those of this process."""
+os.register_at_fork(after_in_child=slots.clear)
 
 
 async def in_thread(work: Callable[[Stop], T]) -> T:
