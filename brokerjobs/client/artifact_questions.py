@@ -93,7 +93,7 @@ def mismatch(error: HashMismatch, by: str) -> Asking[ArtifactError]:
 
 def unrecorded(error: HashMismatch, unanswered: LedgerUnavailable) -> HashMismatch:
     """The mismatch, with a note that the ledger does not know of it."""
-    error.add_note(f"the mismatch is not recorded: {unanswered}; fetching again finds it again")
+    error.add_note(f"the mismatch is not known to be recorded: {unanswered}; fetching again finds it again")
     return error
 
 
