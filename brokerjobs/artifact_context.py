@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import os
@@ -11,8 +11,25 @@ if TYPE_CHECKING:
 
     from brokerjobs.artifact import Artifact
 
-    SyncSource: TypeAlias = os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | Iterable[bytes]
-    Source: TypeAlias = SyncSource | AsyncIterable[bytes]
+    Buffer: TypeAlias = bytes | bytearray | memoryview
+    SyncSource: TypeAlias = str | os.PathLike[str] | Buffer | "BinaryFile" | Iterable[Buffer]
+    Source: TypeAlias = SyncSource | "AsyncBinaryFile" | AsyncIterable[Buffer]
+
+
+class BinaryFile(Protocol):
+    """A file opened in binary mode, or what reads like one."""
+
+    def read(self, size: int, /) -> Buffer:
+        """At most `size` bytes, none at the end."""
+        ...
+
+
+class AsyncBinaryFile(Protocol):
+    """What reads like one and has to be awaited."""
+
+    async def read(self, size: int, /) -> Buffer:
+        """As `BinaryFile.read`."""
+        ...
 
 
 class JobArtifacts(Protocol):
@@ -26,11 +43,12 @@ class JobArtifacts(Protocol):
         An artifact that the accepted result does not name is visible as well, as all of the accepted attempt's are;
         one that it names is looked at by the ledger before the result is accepted.
 
-        `name` is metadata, never a path, unique within the attempt once it is ready.  `source` is a path
-        (`pathlib.Path`), bytes, a file open for reading bytes, or an iterable or async iterable of bytes; it is read
-        once, from where it is, a few MiB at a time, and hashed on the way.  Files and iterables are read in a thread,
-        async iterables on the handler's event loop.  `keep_for` is how long the staged copy is kept after its job's
-        end if no consumer acknowledges it, by default `artifacts.keep` (seven days).
+        `name` is metadata, never a path: 1 to 1 000 characters, unique within the attempt once it is ready.  `source`
+        is a path (a str is one), bytes, a file open for reading bytes, or an iterable or async iterable of bytes; it is
+        read once, from where it is, in pieces, and hashed on the way.  Files and iterables are read in a thread of its
+        own, what is async on the handler's event loop.  `content_type` is like "text/csv", and recorded.  `keep_for` is
+        how long the staged copy is kept after its job's end if no consumer acknowledges it, at most ten years, by
+        default `artifacts.keep` (seven days).
 
         A handler that is stopped while it waits stops its upload: nothing of it becomes an artifact.
 

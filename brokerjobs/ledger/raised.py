@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from brokerjobs.errors import (
     AlreadyReported,
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from brokerjobs.ledger.calls import Holding
 
+_REFUSED_RESULT: Final = re.compile(r"the result of job [0-9a-f-]{36} cannot be accepted: (.+)")
+
 
 def raised_by_ledger(
     error: BaseException, job_id: UUID, attempt_id: UUID, fencing_number: int
@@ -36,6 +39,15 @@ def raised_by_ledger(
             return StaleAttempt(job_id=job_id, attempt_id=attempt_id, fencing_number=fencing_number, reason=reason)
         case _:
             return None
+
+
+def refused_result(error: BaseException) -> str | None:
+    """What is wrong with the result that `complete_v1` refused by raising; None if it raised nothing of the kind."""
+    said = _said(error)
+    if said is None or said[0] != "22023":
+        return None
+    found = _REFUSED_RESULT.match(said[1])
+    return None if found is None else found[1]
 
 
 @contextmanager

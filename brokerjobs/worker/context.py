@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Unpack
 
+from brokerjobs.artifacts.staging import Artifacts, ThreadArtifacts
+from brokerjobs.artifacts.staging_ledger import FromThreads
+from brokerjobs.artifacts.store import lazily
 from brokerjobs.effects import transaction as fenced
 from brokerjobs.effects.external import Effects
 from brokerjobs.effects.wanted import wanted
 from brokerjobs.errors import StaleAttempt, StopRequested
 from brokerjobs.worker.facts import AttemptFacts
+from brokerjobs.worker.uploads import AttemptUploads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,20 +23,33 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
+    from brokerjobs.artifacts.locations import StoreOptions
     from brokerjobs.context import EffectOptions
     from brokerjobs.effects.external import Reports
     from brokerjobs.ledger.lending import Lending, SyncTransaction, Transaction
     from brokerjobs.worker.attempt import Attempt
+    from brokerjobs.worker.uploads import Uploads
+
+
+class Doors:
+    """By what handlers of this process reach the ledger and the store of artifacts."""
+
+    def __init__(self, lending: Lending, reports: Reports, uploads: Uploads, artifacts: StoreOptions) -> None:
+        self.lending = lending
+        self.reports = reports
+        self.uploads = uploads
+        self.store = lazily(artifacts)
+        """Makes the store when the first artifact is staged; raises ConfigurationError."""
 
 
 class _Facts:
     """What both contexts say of the job."""
 
-    def __init__(self, attempt: Attempt, lending: Lending, reports: Reports) -> None:
+    def __init__(self, attempt: Attempt, doors: Doors) -> None:
         claimed = attempt.claimed
         self._attempt = attempt
-        self._lending = lending
-        self.place = fenced.Place(attempt.holding, attempt.job_type.encode_result)
+        self._doors = doors
+        self.place = fenced.Place(attempt.holding, attempt.job_type)
         self.job_id: UUID = claimed.job_id
         self.key: str | None = claimed.key
         self.tags: Mapping[str, str] = MappingProxyType(claimed.tags)
@@ -39,7 +57,7 @@ class _Facts:
         self.deadline: datetime | None = claimed.deadline
         self.attempt = AttemptFacts(claimed.attempt_id, claimed.number, claimed.fencing_number)
         self._loop = asyncio.get_running_loop()
-        self._effects = Effects(attempt.holding, claimed.type, reports, self, lease_seconds=attempt.lease_seconds)
+        self._effects = Effects(attempt.holding, claimed.type, doors.reports, self, lease_seconds=attempt.lease_seconds)
 
     def is_trusted(self) -> bool:
         """May the lease still be trusted?"""
@@ -65,9 +83,15 @@ class _Facts:
 class HandlerContext(_Facts):
     """The context of async handlers (brokerjobs.context.JobContext)."""
 
+    @cached_property
+    def artifacts(self) -> Artifacts:
+        """Stages artifacts."""
+        holding, doors = self._attempt.holding, self._doors
+        return Artifacts(holding, doors.store, AttemptUploads(holding, doors.uploads), self)
+
     def transaction(self, *, complete: bool = True) -> AbstractAsyncContextManager[Transaction]:
         """Opens a fenced transaction on a connection of ours."""
-        return fenced.transaction(self.place, self._lending, completing=complete)
+        return fenced.transaction(self.place, self._doors.lending, completing=complete)
 
     async def fence(self, *, within: object) -> None:
         """Requires that the attempt is running, as the last statement of the caller's transaction."""
@@ -87,9 +111,16 @@ class HandlerContext(_Facts):
 class ThreadContext(_Facts):
     """The context of sync handlers (brokerjobs.context.SyncJobContext)."""
 
+    @cached_property
+    def artifacts(self) -> ThreadArtifacts:
+        """Stages artifacts."""
+        holding, doors = self._attempt.holding, self._doors
+        ledger = FromThreads(AttemptUploads(holding, doors.uploads), self._loop)
+        return ThreadArtifacts(holding, doors.store, ledger, self, self._loop)
+
     def transaction(self, *, complete: bool = True) -> AbstractContextManager[SyncTransaction]:
         """Opens a fenced transaction on a connection of ours."""
-        return fenced.sync_transaction(self.place, self._lending, completing=complete)
+        return fenced.sync_transaction(self.place, self._doors.lending, completing=complete)
 
     def fence(self, *, within: object) -> None:
         """Requires that the attempt is running, as the last statement of the caller's transaction."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
+from brokerjobs.artifacts.locations import StoreOptions
 from brokerjobs.rules.capabilities import Capabilities
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class WorkerOptions:
     """How often a worker whose types have reconcilers looks for open reviews that are due."""
     capabilities: Capabilities = field(default_factory=Capabilities)
     """What this worker has, detected and declared: which jobs qualify for it."""
+    artifacts: StoreOptions = field(default_factory=StoreOptions)
+    """Where handlers stage artifacts; looked at when the first one does."""
     alive_file: Path | None = None
     """Touched whenever the ledger has answered a heartbeat while the event loop went on."""
 

@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from brokerjobs.errors import ConfigurationError
@@ -21,15 +22,19 @@ from brokerjobs.handlers import RunsIn
 from brokerjobs.rules import texts
 from brokerjobs.rules.failures import Failure, FailureClass, Snoozed
 from brokerjobs.worker import child, frames
+from brokerjobs.worker.answering import Answering
 from brokerjobs.worker.endings import Ending, Returned, Stopped, died_failure, garbled_failure
+from brokerjobs.worker.uploads import AttemptUploads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from multiprocessing.process import BaseProcess
 
+    from brokerjobs.artifacts.locations import StoreOptions
     from brokerjobs.job_type import JobType
     from brokerjobs.worker.attempt import Attempt
     from brokerjobs.worker.stopping import Stop
+    from brokerjobs.worker.uploads import Uploads
 
 log = logging.getLogger("brokerjobs.worker")
 
@@ -42,13 +47,14 @@ _TRUSTS: Final = 6  # times a lease that a child is told how long it may trust i
 class Child:
     """One child process and the line to it."""
 
-    def __init__(self, process: BaseProcess, line: socket.socket) -> None:
+    def __init__(self, process: BaseProcess, line: socket.socket, uploads: Uploads) -> None:
         loop = asyncio.get_running_loop()
         assert process.pid is not None  # noqa: S101  # it was started
         self.pid: int = process.pid
         self.dead: asyncio.Future[int | None] = loop.create_future()
         self._process = process
         self._line = line
+        self._uploads = uploads
         try:  # the end of the line, or the sentinel, could be held open by what a handler has started
             self._watched = os.pidfd_open(self.pid)
         except OSError:
@@ -75,13 +81,17 @@ class Child:
         async with self._busy:
             self._attempt = attempt
             self._writer.write(frames.encode(_request(attempt)))
+            uploads = AttemptUploads(attempt.holding, self._uploads)
+            answering = Answering(attempt.holding, uploads, partial(self._say, attempt))
             try:
-                answer = await self._next(attempt)
+                while (answer := await self._next(attempt)) is not None and "question" in answer:
+                    answering.take(answer)
             except asyncio.CancelledError:
                 self.kill()
                 raise
             finally:
                 self._attempt = None
+                uploads.end("its process has ended, or its handler has")
         if answer is not None:
             if answer["attempt"] != str(attempt.holding.attempt_id):
                 message = "the answer of another attempt"
@@ -100,7 +110,7 @@ class Child:
             while not reading.done() and not self.dead.done():
                 await asyncio.wait(either, timeout=every, return_when=asyncio.FIRST_COMPLETED)
                 if attempt is not None and not reading.done():
-                    self._say(attempt, trusted_until=attempt.trusted_until)
+                    self._say(attempt, {"trusted_until": attempt.trusted_until})
             if not reading.done():
                 await asyncio.wait({reading}, timeout=_LAST_WORDS_SECONDS)
             with contextlib.suppress(asyncio.IncompleteReadError, OSError):
@@ -117,10 +127,11 @@ class Child:
     def tell(self, why: Stop) -> None:
         """Lets `ctx.check()` raise in the handler that runs."""
         if self._attempt is not None:
-            self._say(self._attempt, stop=why.value)
+            self._say(self._attempt, {"stop": why.value})
 
-    def _say(self, attempt: Attempt, **what: object) -> None:
-        if not self.dead.done():
+    def _say(self, attempt: Attempt, what: Mapping[str, object]) -> None:
+        """Says something of the attempt that runs; of one that has ended there is nothing to say."""
+        if self._attempt is attempt and not self.dead.done():
             self._writer.write(frames.encode({"attempt": str(attempt.holding.attempt_id), **what}))
 
     def kill(self) -> None:
@@ -158,7 +169,11 @@ class Child:
 class Processes:
     """As many warm processes as there are places; none if no handler wants them."""
 
-    def __init__(self, types: Iterable[JobType[Any, Any]], size: int) -> None:
+    def __init__(
+        self, types: Iterable[JobType[Any, Any]], size: int, uploads: Uploads, artifacts: StoreOptions
+    ) -> None:
+        self._uploads = uploads
+        self._artifacts = artifacts
         self._types: list[tuple[str, str]] = []
         modules: dict[str, None] = {}
         for job_type in types:
@@ -203,16 +218,17 @@ class Processes:
 
     def _start(self) -> Child:
         ours, theirs = socket.socketpair()
+        duty = child.Duty(self._modules, self._types, logging.root.level, self._artifacts)
         ours.setblocking(False)  # noqa: FBT003  # the socket's own signature
         process = self._spawning.Process(
             target=child.serve,
-            args=(theirs, os.getpid(), self._modules, self._types, logging.root.level),
+            args=(theirs, os.getpid(), duty),
             name="brokerjobs-handler",
         )
         # On the thread that lives as long as this process: a child is told of the death of the thread that made it.
         process.start()
         theirs.close()
-        return Child(process, ours)
+        return Child(process, ours, self._uploads)
 
     async def handle(self, attempt: Attempt) -> Ending:
         """Runs the handler of an attempt in a process."""

@@ -23,7 +23,7 @@ from brokerjobs.rules.failures import (
 )
 from brokerjobs.rules.verdicts import ReportVerdict, StartVerdict
 from brokerjobs.worker.attempt import Lease
-from brokerjobs.worker.context import HandlerContext, ThreadContext
+from brokerjobs.worker.context import Doors, HandlerContext, ThreadContext
 from brokerjobs.worker.endings import Ending, Returned, Stopped, abandoned_failure, limit_failure, unclassified
 from brokerjobs.worker.stopping import Stop, is_being_cancelled
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from brokerjobs.handlers import Handler
     from brokerjobs.ledger import calls
-    from brokerjobs.ledger.lending import Lending
     from brokerjobs.worker.attempt import Attempt
     from brokerjobs.worker.completions import Completions
     from brokerjobs.worker.processes import Processes
@@ -54,10 +53,10 @@ class Places:
 class Runner:
     """Everything that an attempt needs to run."""
 
-    def __init__(self, completions: Completions, settlement: Settlement, lending: Lending, places: Places) -> None:
+    def __init__(self, completions: Completions, settlement: Settlement, doors: Doors, places: Places) -> None:
         self._completions = completions
         self._settlement = settlement
-        self._lending = lending
+        self._doors = doors
         self._places = places
 
     async def run(
@@ -155,7 +154,7 @@ class Runner:
     def _context(self, attempt: Attempt, handler: Handler) -> HandlerContext | ThreadContext | None:
         if not handler.takes_context or handler.runs_in is RunsIn.PROCESS:
             return None
-        return (HandlerContext if handler.is_async else ThreadContext)(attempt, self._lending, self._completions)
+        return (HandlerContext if handler.is_async else ThreadContext)(attempt, self._doors)
 
     async def _handle(
         self, attempt: Attempt, handler: Handler, payload: Any, context: HandlerContext | ThreadContext | None

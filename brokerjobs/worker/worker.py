@@ -25,6 +25,7 @@ from brokerjobs.rules.stock import Stock
 from brokerjobs.rules.texts import counted
 from brokerjobs.worker.claims import Answers, Claims
 from brokerjobs.worker.completions import Completions
+from brokerjobs.worker.context import Doors
 from brokerjobs.worker.hand_back import HandBack
 from brokerjobs.worker.inbox import Inbox
 from brokerjobs.worker.leases import Calls, LeaseKeeper
@@ -39,6 +40,7 @@ from brokerjobs.worker.runner import Places, Runner
 from brokerjobs.worker.running import Running
 from brokerjobs.worker.settlement import Settlement
 from brokerjobs.worker.slots import Slots
+from brokerjobs.worker.uploads import Uploads
 from brokerjobs.worker.vital_signs import VitalSigns
 
 if TYPE_CHECKING:
@@ -86,7 +88,8 @@ class Worker:
         self._reporting = AsyncLedgerConnection(ledger)
         self._lending = Lending(ledger, limit=options.concurrency)
         self._threads = ThreadPoolExecutor(options.threads, thread_name_prefix="brokerjobs-handler")
-        self._processes = Processes(duty.types.values(), options.processes)
+        self._uploads = Uploads(self._reporting)
+        self._processes = Processes(duty.types.values(), options.processes, self._uploads, options.artifacts)
         stock = Stock(options.capabilities)
         line: Line[Delivery] = Line(stock, early=options.hand_back.total_seconds())
         self._inbox = Inbox(line)
@@ -114,7 +117,10 @@ class Worker:
         )
         self._completions = Completions(self._reporting)
         self._runner = Runner(
-            self._completions, self._settlement, self._lending, Places(self._threads, self._processes)
+            self._completions,
+            self._settlement,
+            Doors(self._lending, self._completions, self._uploads, options.artifacts),
+            Places(self._threads, self._processes),
         )
         self._attempts = Running(
             self._runner,
@@ -167,7 +173,8 @@ class Worker:
             self._alive.begin()
             await self._register()
             async with asyncio.TaskGroup() as self._group:
-                steps = (self._consumer.run, self._claims.run, self._completions.run, self._settlement.run)
+                reporting = (self._completions.run, self._uploads.run, self._settlement.run)
+                steps = (self._consumer.run, self._claims.run, *reporting)
                 asides = (self._quarantine.run, self._probes.run, self._routes.run, self._hand_back.run)
                 keeping = (self._keeper.run, self._attempts.run, self._processes.run, self._reconcilers.run)
                 tasks = [self._group.create_task(run()) for run in (*steps, *asides, *keeping)]

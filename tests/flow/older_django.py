@@ -63,7 +63,7 @@ def main() -> None:
     with djangos.database(given["worker_url"]) as connection:
         for number, name in ((3, "current"), (4, "stale")):
             job, attempt, fencing_number = given[name]
-            place = Place(Holding(UUID(job), UUID(attempt), fencing_number), charge.encode_result)
+            place = Place(Holding(UUID(job), UUID(attempt), fencing_number), charge)
             with transaction.atomic():
                 order(number)
                 try_out(name, partial(sync_complete, place, Receipt(reference="r"), within=connection))

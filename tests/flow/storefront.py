@@ -116,7 +116,7 @@ class Storefront:
         claimed = answered(lambda: self.street.as_worker(claim))
         assert claimed.verdict == "granted", claimed
         holding = calls.Holding(job_id, claimed.attempt_id, claimed.fencing_number)
-        return Place(holding, self.charge.encode_result)
+        return Place(holding, self.charge)
 
     def report(self, place: Place, receipt: Receipt) -> None:
         """Reports a result by the plain call."""

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from brokerjobs import App
+from brokerjobs.artifacts.locations import StoreOptions
 from brokerjobs.errors import ConfigurationError
+from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions
 from brokerjobs.worker.processes import Processes
+from brokerjobs.worker.uploads import Uploads
 from tests.flow import pooled
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
+    from brokerjobs import JobType
     from brokerjobs.context import ProcessJobContext
 
 app = App("processes")
@@ -22,6 +26,11 @@ app = App("processes")
 
 crowded = app.job_type("crowded", list[str], str, repeatable=True)
 crowded.handler(pool="process")(pooled.follow)
+
+
+def processes(kind: JobType[Any, Any]) -> Processes:
+    ledger = AsyncLedgerConnection(ConnectOptions("postgresql://127.0.0.1:1/nothing"))  # asked for nothing here
+    return Processes([kind], 1, Uploads(ledger), StoreOptions())
 
 
 async def asynchronous(payload: int) -> int:
@@ -56,7 +65,7 @@ async def test_processes__that_lack_a_handler_say_what_to_do() -> None:
     kind.handler(pool="process")(pooled.follow)
 
     with pytest.raises(ExceptionGroup) as raised:
-        await asyncio.wait_for(Processes([kind], 1).run(), 30)
+        await asyncio.wait_for(processes(kind).run(), 30)
 
     (error,) = raised.value.exceptions
     assert isinstance(error, ConfigurationError)
@@ -70,7 +79,7 @@ async def test_processes__that_cannot_start_say_so_and_try_again(caplog: pytest.
     elsewhere.__module__, elsewhere.__qualname__ = "there.is.none", "elsewhere"
     kind = app.job_type("nowhere", int, int, repeatable=True)
     kind.handler(pool="process")(elsewhere)
-    starting = asyncio.create_task(Processes([kind], 1).run())
+    starting = asyncio.create_task(processes(kind).run())
 
     async def twice() -> bool:
         return caplog.text.count("a process for handlers did not start (exit code 1)") == 2
@@ -83,7 +92,7 @@ async def test_processes__that_cannot_start_say_so_and_try_again(caplog: pytest.
 
 async def test_processes__that_the_system_refuses_are_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    starting = asyncio.create_task(Processes([crowded], 1).run())
+    starting = asyncio.create_task(processes(crowded).run())
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
     try:
 
@@ -102,7 +111,7 @@ async def test_processes__are_none_if_nobody_wants_them() -> None:
     kind = app.job_type("in.thread", int, int, repeatable=True)
     kind.handler(sync)  # it takes what a thread is given as well
 
-    running = asyncio.create_task(Processes([kind], 4).run())
+    running = asyncio.create_task(processes(kind).run())
     ended, _ = await asyncio.wait({running}, timeout=30)
 
     assert ended == {running}
