@@ -66,10 +66,18 @@ class Staging:
         assert answer.verdict == "staged", answer
         return answer.id
 
-    def ready(self, artifact_id: UUID, holding: Holding, sha256: str = sha256_of(), size: int = SIZE) -> str:
+    def ready(
+        self,
+        artifact_id: UUID,
+        holding: Holding,
+        sha256: str = sha256_of(),
+        size: int = SIZE,
+        *,
+        caller: Caller | None = None,
+    ) -> str:
         """A worker says that an upload is whole."""
         uploaded = artifacts.Uploaded(artifact_id, holding.attempt_id, size, sha256)
-        return self.ledger.worker.fetch(artifacts.artifact_ready([uploaded]))[0].verdict
+        return (caller or self.ledger.worker).fetch(artifacts.artifact_ready([uploaded]))[0].verdict
 
     def put(self, holding: Holding, name: str = "report.pdf", **other: Any) -> UUID:
         """An artifact that is ready."""
@@ -92,10 +100,17 @@ class Staging:
         return [one.id for one in self.ledger.producer.fetch(artifacts.artifacts(job, all_attempts=all_attempts))]
 
     def acknowledge(
-        self, artifact_id: UUID, sha256: str = sha256_of(), copied_to: str = "/archive/1", by: str | None = "archive"
+        self,
+        artifact_id: UUID,
+        sha256: str = sha256_of(),
+        copied_to: str = "/archive/1",
+        by: str | None = "archive",
+        *,
+        caller: Caller | None = None,
     ) -> artifacts.Said:
         """A consumer says that it has a copy."""
-        return self.ledger.producer.fetch(artifacts.acknowledge_artifact(artifact_id, sha256, copied_to, by))[0]
+        query = artifacts.acknowledge_artifact(artifact_id, sha256, copied_to, by)
+        return (caller or self.ledger.producer).fetch(query)[0]
 
     def mismatch(self, artifact_id: UUID, size: int | None = SIZE, sha256: str | None = sha256_of("other")) -> str:
         """A consumer says that the staged copy is another one."""

@@ -125,7 +125,17 @@ def lost(ledger: Ledger) -> Scene:
 
 def lost_last(ledger: Ledger) -> Scene:
     """The last attempt is lost and its lease has passed once more: exhausted, and nobody has said so yet."""
-    scene = _over(_claimed(ledger, "last"))
+    return exhausted(running_last(ledger))
+
+
+def running_last(ledger: Ledger) -> Scene:
+    """The only attempt that its job may have runs."""
+    return _claimed(ledger, "last")
+
+
+def exhausted(scene: Scene) -> Scene:
+    """Such an attempt is lost, and its lease has passed once more."""
+    ledger = _over(scene).ledger
     until = ledger.coordinator.expire()[scene.job].until
     assert until is not None
     ledger.clock.set(until)

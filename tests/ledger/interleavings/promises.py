@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from uuid_utils.compat import uuid7
 
+from tests.ledger.interleavings.artifact_promises import broken_artifacts
 from tests.ledger.interleavings.effect_promises import broken_effects, is_kept
 from tests.ledger.interleavings.programs import reconciled
 from tests.ledger.invariants import violations
@@ -69,6 +70,7 @@ def _noted(scene: Scene) -> Iterator[str]:
             yield f"one key names one job: {key} has several"
     yield from _payments(scene)
     yield from broken_effects(scene)
+    yield from broken_artifacts(scene)
 
 
 def _payments(scene: Scene) -> Iterator[str]:

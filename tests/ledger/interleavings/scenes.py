@@ -56,6 +56,10 @@ create trigger notes_known after update on brokerjobs.effect for each row
   when (old.outcome is not null and (old.outcome, old.result, old.attempt_id, old.known_by)
     is distinct from (new.outcome, new.result, new.attempt_id, new.known_by))
   execute function notes.keep_overwritten('what became of an effect');
+create trigger notes_acknowledged after update on brokerjobs.artifact for each row
+  when (old.acknowledged_at is not null and (old.copied_to, old.acknowledged_by)
+    is distinct from (new.copied_to, new.acknowledged_by))
+  execute function notes.keep_overwritten('who has a copy of an artifact');
 create function notes.look() returns trigger language plpgsql as $$
 begin
   perform brokerjobs.clock();
@@ -74,6 +78,7 @@ with k as (delete from brokerjobs.idempotency_key where true),
   t as (delete from brokerjobs.request where true),
   x as (delete from brokerjobs.effect where true), y as (delete from brokerjobs.effect_intent where true),
   u as (delete from brokerjobs.pause where true), v as (delete from brokerjobs.parked where true),
+  f as (delete from brokerjobs.artifact where true),
   z as (delete from brokerjobs.resource where true), i as (delete from brokerjobs.waiter where true),
   n as (delete from notes.ring where true), w as (delete from notes.overwritten where true),
   p as (delete from notes.payment where true)
@@ -110,7 +115,10 @@ select (select array_agg(array[
     from brokerjobs.resource p),
   (select array_agg(array[w.name, (select count(*) from brokerjobs.job_state z where z.job_id < w.job_id)::text,
       (w.rung_at <= %(now)s - interval '5 seconds')::text] order by w.name, w.since, w.job_id)
-    from brokerjobs.waiter w)
+    from brokerjobs.waiter w),
+  (select array_agg(array[f.state, f.removing_why, f.copied_to, (f.look_at <= %(now)s)::text,
+      (f.unacceptable_at is null)::text] order by f.id)
+    from brokerjobs.artifact f)
 """
 # Functions that wait for a row wait longer here than a busy machine may need; test_waiters.py has their real time.
 _PATIENT: Final = """
@@ -147,6 +155,8 @@ class Scene:
     loses_rings: bool = False  # the broker loses them, and probes find out
     pays: bool = False  # the handler of the attempt in hand completes it in a transaction of its own
     outside: Outside = field(default_factory=Outside)  # what handlers' effects did there
+    artifact: UUID | None = None  # that the sessions argue about
+    was_ready: bool = False  # when they entered, and not yet part of a result
     reviewing: OpenReview | None = None  # the review that a reconciler has taken up
     broker: list[UUID] = field(default_factory=list[Any])  # jobs whose doorbell is published and not acknowledged
     told: list[Told] = field(default_factory=list[Told])
@@ -158,6 +168,12 @@ class Scene:
         """The attempt in hand."""
         assert self.holding is not None
         return self.holding
+
+    @property
+    def staged(self) -> UUID:
+        """The artifact in question."""
+        assert self.artifact is not None
+        return self.artifact
 
     @property
     def holdings(self) -> list[Holding]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.ledger.interleavings import effect_flaws, flaws
+from tests.ledger.interleavings import artifact_flaws, effect_flaws, flaws
 from tests.ledger.interleavings.flaws import Flaw, planted, with_flaw
 from tests.ledger.interleavings.shortest import first_broken
 from tests.ledger.interleavings.triples import TRIPLES
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(300)  # bounded by the number of orders; the machine may be busy
 
-FLAWS = (*flaws.FLAWS, *effect_flaws.FLAWS)
+FLAWS = (*flaws.FLAWS, *effect_flaws.FLAWS, *artifact_flaws.FLAWS)
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.ledger.interleavings import batches, effect_triples, grounds, pausing, resources
+from tests.ledger.interleavings import artifacts, batches, effect_triples, grounds, pausing, resources
 from tests.ledger.interleavings.explorer import Part, Triple
 from tests.ledger.interleavings.programs import (
     ASKED,
@@ -270,5 +270,6 @@ TRIPLES: Final = {
         *pausing.TRIPLES,
         *effect_triples.TRIPLES,
         *resources.TRIPLES,
+        *artifacts.TRIPLES,
     )
 }
