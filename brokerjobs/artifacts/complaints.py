@@ -15,11 +15,13 @@ STORE_ERRORS: Final = (ArtifactStoreFull, ArtifactStoreRefused, ArtifactStoreUna
 _LONGEST: Final = 400
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _REFUSED: Final = frozenset({
-    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG,
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG,
 })  # fmt: skip
 # object_store says "Server returned non-2xx status code: 403 Forbidden: BODY"; S3, GCS and Azure answer XML.
 _STATUS: Final = re.compile(r"status code: (\d{3})")
 _CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,80})</Code>")
+# How object_store says what it asked for, how long it took and what became of it, behind words that add nothing.
+_REQUEST: Final = re.compile(r".*Error performing ([A-Z]{3,7}) (\S{1,2000}) in \S.*? - (.*)")
 _QUERY: Final = re.compile(r"(https?://[^\s?#]{1,2000})[?#]\S*")
 _NO_ROOM: Final = re.compile(
     r"StorageFull|QuotaExceeded|InsufficientStorage|No space left on device|Disk quota exceeded|File too large"
@@ -69,6 +71,8 @@ def one_line(text: str) -> str:
     code = _CODE.search(text)
     first = text.partition("\n")[0].removesuffix('<?xml version="1.0" encoding="UTF-8"?>').rstrip(" :")
     first = _QUERY.sub(r"\1", first)
+    if (asked := _REQUEST.fullmatch(first)) is not None:
+        first = f"{asked[1]} {asked[2]}: {asked[3].replace('Server returned non-2xx status code:', 'status')}"
     if code is not None and code[1] not in first:
         first = f"{first} ({code[1]})"
     return texts.first_part(first, _LONGEST)

@@ -70,8 +70,8 @@ class LocalFolder:
     def _created(self, part: Path) -> tuple[int, list[Path]]:
         """The file, and the folders that have got a new folder for it."""
         for tried in range(1, _TRIES + 1):
-            made = self._make_folders(part.parent)
             try:
+                made = self._make_folders(part.parent)
                 return os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE), made
             except FileNotFoundError:
                 if tried == _TRIES:
@@ -80,12 +80,12 @@ class LocalFolder:
 
     def _make_folders(self, folder: Path) -> list[Path]:
         missing: list[Path] = []
-        while not folder.exists():
+        while not folder.is_dir():
             missing.append(folder)
             folder = folder.parent
         for one in reversed(missing):
-            with suppress(FileExistsError):
-                one.mkdir(mode=_FOLDER_MODE)
+            one.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+            one.chmod(_FOLDER_MODE)  # the umask may have taken more than others' rights
         return [one.parent for one in missing]
 
     def read(self, path: str) -> Iterator[Chunk]:
