@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, NoReturn
 
 from uuid_utils.compat import uuid7
 
+from brokerjobs.artifacts.store import ArtifactStore
+from brokerjobs.artifacts.told import store_options
 from brokerjobs.broker.brokers import broker_at
 from brokerjobs.coordinator.coordinator import Coordinator
 from brokerjobs.coordinator.process import BrokerOptions, Options
 from brokerjobs.coordinator.routes import Queues
 from brokerjobs.coordinator.service import Periods
+from brokerjobs.coordinator.sweeper import Sweeping
 from brokerjobs.errors import ConfigurationError
 from brokerjobs.ledger.calls import ProcessIdentity
 from brokerjobs.ledger.database import ConnectOptions
 from brokerjobs.ledger.retention import Horizons
+from brokerjobs.ledger.sweeping import Limits
 from brokerjobs.rules import capabilities, secrets
 from brokerjobs.worker.detection import detected
 from brokerjobs.worker.options import Duty, WorkerOptions
@@ -105,6 +109,7 @@ def worker_of(app: App, settings: Settings, publisher: Publisher) -> Worker:
         clock_skew=settings.worker.clock_skew,
         reconcile=settings.worker.reconcilers,
         capabilities=detected().overridden_by(capabilities.of(settings.worker.capabilities)),
+        artifacts=store_options(settings.artifacts),
         alive_file=settings.worker.alive_file,
     )
     if not settings.worker.coordinator:
@@ -118,6 +123,7 @@ def worker_of(app: App, settings: Settings, publisher: Publisher) -> Worker:
         ),
         process=process,
         periods=periods(settings),
+        sweeping=sweeping(settings),
     )
     return Worker(duty, options, services)
 
@@ -139,6 +145,7 @@ def coordinator_options(settings: Settings, name: str | None = None) -> Options:
         name=name,
         heartbeat=settings.worker.heartbeat,
         periods=periods(settings),
+        sweeping=sweeping(settings),
         clock_skew=settings.worker.clock_skew,
         alive_file=settings.worker.alive_file,
     )
@@ -172,6 +179,25 @@ def horizons(settings: Settings) -> Horizons | None:
         keys=told.keys,
         processes=told.processes,
         quarantine=told.quarantine,
+    )
+
+
+def sweeping(settings: Settings) -> Sweeping | None:
+    """How artifacts are removed from the store that the settings name; None if there is none.
+
+    Raises ConfigurationError: a store that a coordinator cannot speak to would fill up silently.
+    """
+    told = settings.artifacts
+    try:
+        store = ArtifactStore(store_options(told))
+    except RuntimeError:
+        # Without a URL the store is a folder of the user's, and this user has no home: nobody can have staged there.
+        return None
+    return Sweeping(
+        store=store,
+        limits=Limits(incomplete=told.incomplete, rejected=told.keep_rejected, grace=told.grace),
+        every=told.sweep,
+        remove_orphans_after=told.remove_orphans_after,
     )
 
 

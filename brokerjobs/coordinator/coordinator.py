@@ -17,6 +17,7 @@ from brokerjobs.coordinator import (
     retry_budget,
     routes,
     scheduler,
+    sweeper,
 )
 from brokerjobs.coordinator.service import Candidate, Owner, Periods
 from brokerjobs.errors import BrokerUnavailable, LedgerUnavailable, PermissionDenied, TopologyMismatch
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from brokerjobs.broker.protocol import Publisher
     from brokerjobs.coordinator.routes import Queues
     from brokerjobs.coordinator.service import Service
+    from brokerjobs.coordinator.sweeper import Sweeping
     from brokerjobs.ledger.calls import ProcessIdentity
     from brokerjobs.ledger.database import ConnectOptions
     from brokerjobs.ledger.services import Leader, Route
@@ -43,7 +45,7 @@ _log = logging.getLogger(__name__)
 class Coordinator:
     """The services of one process; it works on nothing before it has heard who leads."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # all by name
         self,
         *,
         ledger: ConnectOptions,
@@ -51,12 +53,15 @@ class Coordinator:
         queues: Queues,
         process: ProcessIdentity,
         periods: Periods | None = None,
+        sweeping: Sweeping | None = None,
     ) -> None:
         self._ledger = AsyncLedgerConnection(ledger)
         self._process = process
         self._queues = queues
         owner = Owner(process=process, resign=self._resign, rest=self._rest)
         services = _services(self._ledger, process, publisher, queues, periods or Periods())
+        if sweeping is not None:
+            services.append(sweeper.Sweeper(self._ledger, process, sweeping, periods or Periods()))
         self._candidates = [Candidate(service, owner) for service in services]
         self._denied = False
 
@@ -133,7 +138,7 @@ class Coordinator:
 
 
 def service_names(*, removing: bool) -> frozenset[str]:
-    """The services that a coordinator runs, with or without the one that removes."""
+    """The services that a coordinator runs, with or without retention; the sweeper of its store comes to them."""
     always = (relay, reaper, scheduler, explainer, routes, retirement, partitions, reconcile, retry_budget)
     names = {service.NAME for service in always}
     return frozenset(names | {retention.NAME} if removing else names)
@@ -141,7 +146,7 @@ def service_names(*, removing: bool) -> frozenset[str]:
 
 def _services(
     ledger: AsyncLedgerConnection, process: ProcessIdentity, publisher: Publisher, queues: Queues, periods: Periods
-) -> Sequence[Service]:
+) -> list[Service]:
     def candidacy(service: str, lead: timedelta = periods.service_lease) -> Candidacy:
         return Candidacy(service, process, lead.total_seconds())
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from brokerjobs.coordinator.sweeper import Sweeping
+
 _JITTER: Final = 0.1
 _GOODBYE: Final = timedelta(seconds=1)
 
@@ -59,6 +61,8 @@ class Options:
     """The name in the ledger, by default host and process id."""
     heartbeat: timedelta = timedelta(seconds=10)
     periods: Periods = field(default_factory=Periods)
+    sweeping: Sweeping | None = None
+    """How artifacts are removed from their store; None: not by this process."""
     clock_skew: timedelta = timedelta(seconds=1)
     """How far this host's clock may be from the ledger's before that is said."""
     alive_file: Path | None = None
@@ -95,6 +99,7 @@ async def serve(options: Options, stop: asyncio.Event) -> None:
         queues=Queues(broker.url, queue_type=broker.queue_type, delivery_limit=broker.delivery_limit),
         process=process,
         periods=options.periods,
+        sweeping=options.sweeping,
     )
     try:
         await pulse.check_schema()

@@ -13,7 +13,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
-from brokerjobs.errors import BrokerUnavailable, LedgerUnavailable, PermissionDenied
+from brokerjobs.errors import (
+    ArtifactStoreRefused,
+    ArtifactStoreUnavailable,
+    BrokerUnavailable,
+    LedgerUnavailable,
+    PermissionDenied,
+)
 from brokerjobs.ledger.retention import Horizons
 
 if TYPE_CHECKING:
@@ -68,7 +74,8 @@ class Service(Protocol):
     async def run_once(self) -> timedelta:
         """Do one tick and return after what time the next is due, or `LED_ELSEWHERE`.
 
-        Raises LedgerUnavailable, PermissionDenied, and BrokerUnavailable if another process should try.
+        Raises LedgerUnavailable, PermissionDenied, and, if another process should try, BrokerUnavailable or what a
+        store of artifacts says.
         """
         ...
 
@@ -137,7 +144,7 @@ class Candidate:
             delay = await self._service.run_once()
         except LedgerUnavailable as error:
             return self._back_off(error)
-        except BrokerUnavailable as error:
+        except (BrokerUnavailable, ArtifactStoreUnavailable, ArtifactStoreRefused) as error:
             if self._trouble != str(error):
                 self._trouble = str(error)
                 _log.warning("%s gives up its lead, since another process may do better: %s", self.name, error)

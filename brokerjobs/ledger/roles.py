@@ -129,6 +129,7 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "artifacts_known",
         "orphans_to_remove",
         "orphans_removed",
+        "orphans_gone",
     },
     READER: EVERYBODY | LOOKS,
     OPERATOR: EVERYBODY

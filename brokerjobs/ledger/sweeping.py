@@ -96,3 +96,8 @@ def orphans_to_remove(candidacy: Candidacy, store: str, after: timedelta, limit:
 def orphans_removed(store: str, paths: Sequence[str]) -> Query[Nothing]:
     """Records that orphans are gone."""
     return Query("select brokerjobs.orphans_removed(%s, %s::text[])", [store, Texts(paths)], Nothing)
+
+
+def orphans_gone(store: str, since: timedelta) -> Query[Nothing]:
+    """Records that orphans are gone which a look through the whole store, begun `since` ago, has not found."""
+    return Query("select brokerjobs.orphans_gone(%s, %s)", [store, since], Nothing)
