@@ -21,6 +21,7 @@ class Outcome(StrEnum):
     REJECTED = "rejected"  # its report came too late, or was refused: kept as evidence
     TIMED_OUT = "timed_out"  # its lease ran out
     LOST = "lost"  # its lease was gone before its handler began: nothing was done
+    LEFT = "left"  # its worker ended without it: what becomes of it is said by whoever finds its lease over
 
 
 MEANINGS: Final = {
@@ -33,6 +34,7 @@ MEANINGS: Final = {
     Outcome.REJECTED: "its report came too late or was refused: kept as evidence, with the reason",
     Outcome.TIMED_OUT: "its lease ran out; said by whoever gave it up, or by a failure that came after that",
     Outcome.LOST: "its lease was gone before its handler began: nothing was done",
+    Outcome.LEFT: "its worker ended and left it to its lease; on spans alone",
 }
 
 ERRORS: Final = frozenset({Outcome.RETRY, Outcome.FAILED, Outcome.REVIEW, Outcome.REJECTED, Outcome.TIMED_OUT})
