@@ -1,0 +1,345 @@
+"""What recorded attempts speak for: leases, renewal intervals, time limits."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brokerjobs.rules.durations import YEAR
+from brokerjobs.rules.lease_advice import LEAST_LEASE, NEEDED, Current, Verdict, advise, rounded_up
+from brokerjobs.rules.lease_choices import Detection, Replay, would_expire
+from brokerjobs.rules.lease_history import (
+    THIRD,
+    Fate,
+    PastAttempt,
+    all_but,
+    share_of_lease,
+    spread,
+)
+from brokerjobs.rules.terms import MAX_LEASE, MIN_LEASE
+
+CURRENT = Current(lease=30.0, time_limit=600.0, repeatable=True)
+
+
+def attempt(life: float = 40.0, *, silent: float | None = 10.1, **other: Any) -> PastAttempt:
+    """One that completed after `life`; renewed every 10 s of its 30 s, once after being `silent` for so long."""
+    facts: dict[str, Any] = {
+        "lease": 30.0,
+        "time_limit": 600.0,
+        "granted": life // 10 * 10,
+        "closed": life,
+        "reported": life,
+        "lost": False,
+        "handler": life,
+        "renewals": int(life // 10),
+        "smallest_margin": None if silent is None or life < 10 else 30.0 - silent,
+        "longest_round_trip": None if life < 10 else 0.01,
+        "completed": True,
+    }
+    return PastAttempt(**(facts | other))
+
+
+def lost(*, granted: float = 20.0, silent: float | None = 45.0, **other: Any) -> PastAttempt:
+    """One whose lease of 30 s was given up after half a second more; it reported after so long a silence."""
+    reported = None if silent is None else granted + silent
+    facts: dict[str, Any] = {
+        "completed": silent is not None,
+        "handler": None,
+        "renewals": None,
+        "smallest_margin": None,
+    }
+    facts |= {"granted": granted, "closed": granted + 30.5, "reported": reported, "lost": True}
+    return attempt(**(facts | other))
+
+
+# What one attempt says.
+
+
+def test_delay__is_the_longest_silence_beyond_the_interval() -> None:
+    assert attempt(silent=24.0).delay(10) == pytest.approx(14)
+    assert attempt(life=48.0, granted=30.0, silent=11.0).delay(10) == pytest.approx(8), "the report was a sign of life"
+    assert attempt(silent=9.0).delay(10) == 0
+
+
+def test_delay__is_not_known_of_what_never_renewed_or_was_not_told() -> None:
+    assert attempt(life=3.0).delay(10) is None
+    assert attempt(renewals=None, smallest_margin=None).delay(10) is None
+    assert attempt(life=14.0, granted=0.0, renewals=0, silent=None).delay(10) == pytest.approx(4), (
+        "a renewal was missing"
+    )
+
+
+def test_delay__leaves_out_the_silence_after_the_time_limit() -> None:
+    beyond = attempt(life=640.0, granted=590.0, renewals=59, silent=10.2)
+
+    assert beyond.renewing_stopped(10)
+    assert beyond.delay(10) == pytest.approx(0.2)
+
+
+def test_fate__tells_false_expiries_from_dead_workers_and_passed_limits() -> None:
+    assert attempt().fate(10) is Fate.ENDED
+    assert lost().fate(10) is Fate.FALSE_EXPIRY
+    assert lost(silent=None).fate(10) is Fate.SILENT
+    assert lost(granted=590.0).fate(10) is Fate.PAST_LIMIT
+    assert lost(granted=590.0, silent=None).fate(10) is Fate.PAST_LIMIT
+
+
+def test_share_of_lease__is_that_of_most_attempts() -> None:
+    stood_still = attempt(life=30.0, granted=28.0, renewals=1)
+
+    assert share_of_lease([attempt(), attempt(), stood_still]) == pytest.approx(1 / 3)
+    assert share_of_lease([attempt(granted=20.0, renewals=4, life=25.0)]) == pytest.approx(1 / 6)
+    assert share_of_lease([attempt(life=3.0), lost()]) is None
+
+
+def test_spread__gives_no_percentile_that_so_few_values_cannot_have() -> None:
+    assert asdict(spread([])) == {"count": 0, "p50": None, "p99": None, "p999": None, "longest": None}
+    few, many = spread([3.0, 1.0, 2.0]), spread([float(n) for n in range(1, 1001)])
+
+    assert (few.p50, few.p99, few.longest) == (2, None, 3)
+    assert (many.p50, many.p99, many.p999, many.longest) == (500, 990, 999, 1000)
+    assert spread([1.0] * 999).p999 is None
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50), st.floats(0, 0.99))
+def test_all_but__a_share_lies_above_it(values: list[float], share: float) -> None:
+    found = all_but(values, share)
+
+    assert found in values
+    assert sum(value > found for value in values) <= share * len(values)
+
+
+# What a lease would have meant.
+
+
+def test_replay__of_the_lease_that_they_had_is_what_happened() -> None:
+    replay = Replay(
+        [attempt(), attempt(silent=29.9), lost(), lost(silent=None), attempt(life=3.0)], THIRD, Detection(1, 2)
+    )
+
+    found = replay.lease("current", 30, 10)
+
+    assert (found.false_expiries, found.possible, found.unknown) == (1, 0, 0)
+    assert (found.recovery_mean_seconds, found.recovery_longest_seconds) == (30 - 5 + 1, 32)
+    assert found.renewals_per_attempt == (4 + 4 + 6 + 2 + 0) / 5
+    assert found.renewals_per_second == 100
+
+
+def test_replay__of_a_shorter_lease_has_those_whose_renewals_came_too_late_for_it() -> None:
+    replay = Replay(
+        [attempt(silent=16.0), attempt(silent=11.0), attempt(life=5.0), attempt(life=9.0)], THIRD, Detection(1, 1)
+    )
+
+    found = replay.lease("shorter", 6, 2)
+
+    assert found.false_expiries == 1, "a delay of 6 s and an interval of 2 s; one of 1 s is kept"
+    assert found.unknown == 1, "9 s without a renewal: nothing is known of its delays; 5 s need none"
+
+
+def test_would_expire__says_where_the_record_does_not_tell() -> None:
+    late = lost(granted=20.0, silent=60.0)  # silent for 30 s at least, 60 at most
+
+    assert would_expire(late, 30, 10, 10) is True
+    assert would_expire(late, 45, 15, 10) is None
+    assert would_expire(late, 80, 80 / 3, 10) is False
+    assert would_expire(attempt(renewals=None, smallest_margin=None), 30, 10, 10) is None
+    assert would_expire(attempt(life=29.0, renewals=None, smallest_margin=None), 30, 10, 10) is False
+
+
+# What is advised.
+
+
+def test_advice__of_quiet_attempts_is_the_least_lease_that_outlasts_an_unnoticed_outage() -> None:
+    advice = advise(CURRENT, [attempt() for _ in range(NEEDED)])
+
+    assert (advice.lease.verdict, advice.lease.seconds) == (Verdict.SHORTEN, 8)
+    assert pytest.approx(7.5) == LEAST_LEASE
+    assert advice.renewal_seconds == pytest.approx(8 / 3)
+    assert [(one.name, one.lease_seconds) for one in advice.choices] == [
+        ("current", 30), ("advised", 8), ("shorter", 4), ("longer", 16),
+    ]  # fmt: skip
+    assert [one.false_expiries for one in advice.choices] == [0, 0, 0, 0]
+    assert advice.renewal_is_seen
+    assert not advice.detection_is_seen
+
+
+def test_advice__takes_twice_the_delay_of_all_but_the_tolerated() -> None:
+    usual = [attempt(silent=18.0) for _ in range(998)]  # 8 s late: 12 s of lease without anything to spare
+
+    tolerated = advise(CURRENT, [*usual, attempt(silent=25.0), attempt()])
+    twice = advise(CURRENT, [*usual, attempt(silent=25.0), attempt(silent=25.0)])
+    person = advise(replace(CURRENT, repeatable=False), [*usual, attempt(silent=25.0), attempt()])
+
+    assert (tolerated.lease.verdict, tolerated.lease.seconds) == (Verdict.KEEP, 30)
+    assert (twice.lease.verdict, twice.lease.seconds) == (Verdict.LENGTHEN, 45), "two in a thousand were 15 s late"
+    assert person.lease.seconds == 45, "a false expiry costs a person's decision"
+
+
+def test_advice__doubles_a_lease_that_was_lost_too_often_and_no_more_at_once() -> None:
+    advice = advise(CURRENT, [attempt() for _ in range(NEEDED)] + [lost(silent=5000.0)])
+
+    assert (advice.lease.verdict, advice.lease.seconds) == (Verdict.LENGTHEN, 60)
+    assert advice.choices[0].false_expiries == 1
+    assert advice.choices[1].possible == 1
+    assert advice.unrecorded.false_expiries == 1
+
+
+def test_advice__of_attempts_that_never_renewed_lets_them_end_without() -> None:
+    advice = advise(replace(CURRENT, lease=90.0), [attempt(life=9.0) for _ in range(NEEDED)])
+
+    assert (advice.lease.verdict, advice.lease.seconds) == (Verdict.SHORTEN, 20)
+    assert advise(CURRENT, [attempt(life=9.0) for _ in range(NEEDED)]).lease.verdict is Verdict.KEEP, "near enough"
+    assert advice.unrecorded.never_renewed == NEEDED
+    assert advice.round_trip.count == advice.delay.count == 0
+    assert not advice.renewal_is_seen
+
+
+@pytest.mark.parametrize("count", [0, 1, NEEDED - 1])
+def test_advice__of_too_few_attempts_is_none_and_says_how_many_are_needed(count: int) -> None:
+    advice = advise(CURRENT, [attempt() for _ in range(count)])
+
+    for one in (advice.lease, advice.time_limit):
+        assert (one.verdict, one.seconds, one.has, one.needs) == (Verdict.TOO_LITTLE_DATA, None, count, NEEDED)
+    assert advice.renewal_seconds is None
+    assert [one.name for one in advice.choices] == ["current", "shorter", "longer"]
+
+
+def test_advice__counts_no_attempt_of_which_nothing_is_told() -> None:
+    untold = [attempt(renewals=None, smallest_margin=None) for _ in range(NEEDED)]
+
+    advice = advise(CURRENT, [*untold, lost(silent=None)])
+
+    assert (advice.lease.has, advice.unrecorded.not_told, advice.unrecorded.silent) == (0, NEEDED, 1)
+    assert advice.time_limit.seconds is not None, "their durations are told"
+
+
+def test_detection__is_how_long_after_its_end_a_lease_was_given_up() -> None:
+    slow = lost(silent=None, closed=54.0)  # four seconds
+
+    advice = advise(CURRENT, [attempt(), lost(silent=None), lost(silent=None), slow])
+
+    assert advice.detection_is_seen
+    assert advice.choices[0].recovery_mean_seconds == 30 - 5 + 0.5
+    assert advice.choices[0].recovery_longest_seconds == 34
+
+
+def test_time_limit__takes_five_times_what_all_but_the_tolerated_took() -> None:
+    advice = advise(CURRENT, [attempt(life=20.0) for _ in range(NEEDED)])
+
+    assert (advice.time_limit.verdict, advice.time_limit.seconds) == (Verdict.SHORTEN, 120)
+    assert [(one.name, one.time_limit_seconds, one.cut) for one in advice.limits] == [
+        ("current", 600, 0), ("advised", 120, 0), ("shorter", 60, 0), ("longer", 240, 0),
+    ]  # fmt: skip
+
+
+def test_time_limit__is_at_least_twice_what_has_completed_and_not_below_the_lease() -> None:
+    rare = [attempt(life=20.0) for _ in range(1999)] + [attempt(life=100.0, handler=100.0)]
+    quick = [attempt(life=0.1) for _ in range(NEEDED)]
+
+    assert advise(CURRENT, rare).time_limit.seconds == 240
+    assert advise(CURRENT, quick).time_limit.seconds == advise(CURRENT, quick).lease.seconds == 8
+
+
+@pytest.mark.parametrize(("life", "wanted"), [(400.0, 2700), (20.0, 120)])
+def test_time_limit__that_was_reached_was_too_short_only_if_others_nearly_reached_it(
+    life: float, wanted: float
+) -> None:
+    ended = attempt(life=600.0, completed=False, limited=True)
+
+    advice = advise(CURRENT, [attempt(life=life) for _ in range(NEEDED)] + [ended, ended])
+
+    assert advice.time_limit.seconds == wanted
+    assert advice.unrecorded.limited == 2
+
+
+def test_time_limit__doubles_if_handlers_reach_it() -> None:
+    tight = replace(CURRENT, time_limit=100.0)
+    near = [attempt(life=52.0, time_limit=100.0) for _ in range(NEEDED)]
+    ended = [attempt(life=100.0, time_limit=100.0, completed=False, limited=True)] * 5
+
+    assert advise(tight, near).time_limit.seconds == 300
+    assert advise(tight, near + ended).limits[0].cut == 0
+
+
+def test_handlers__are_timed_by_their_worker_unless_its_clock_was_set_back() -> None:
+    assert attempt(life=20.0, handler=19.0).duration == 19
+    assert attempt(life=20.0, handler=-4.0).duration == 20
+    assert attempt(life=20.0, handler=None).duration == 20
+
+
+# Whatever the history is.
+
+seconds = st.floats(0, 1e5, allow_nan=False)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[PastAttempt]:
+    """As ledgers may have them, also those that cannot be."""
+    one = st.builds(
+        PastAttempt,
+        lease=st.floats(0.1, 86400),
+        time_limit=st.floats(1e-3, 1e6),
+        granted=seconds,
+        closed=seconds,
+        reported=st.none() | seconds,
+        lost=st.booleans(),
+        handler=st.none() | st.floats(-10, 1e5),
+        renewals=st.none() | st.integers(0, 1000),
+        smallest_margin=st.none() | st.floats(-1e4, 1e5),
+        longest_round_trip=st.none() | seconds,
+        completed=st.booleans(),
+        limited=st.booleans(),
+    )
+    return draw(st.lists(one, max_size=12)) * draw(st.sampled_from([1, 40]))
+
+
+currents = st.builds(
+    Current,
+    lease=st.floats(MIN_LEASE.total_seconds(), MAX_LEASE.total_seconds()),
+    time_limit=st.floats(1e-6, YEAR.total_seconds()),
+    repeatable=st.booleans(),
+)
+
+
+@given(currents, histories())
+def test_advice__stays_within_the_bounds_of_terms(current: Current, attempts: list[PastAttempt]) -> None:
+    advice = advise(current, attempts)
+
+    for choice in advice.choices:
+        assert MIN_LEASE.total_seconds() <= choice.lease_seconds <= MAX_LEASE.total_seconds()
+        if choice.name != "current":
+            assert choice.renewal_seconds <= choice.lease_seconds / 2
+        assert choice.false_expiries + choice.possible + choice.unknown <= len(attempts)
+    if advice.lease.seconds is not None:
+        assert MIN_LEASE.total_seconds() <= advice.lease.seconds <= MAX_LEASE.total_seconds()
+        assert advice.renewal_seconds is not None
+        assert advice.renewal_seconds <= advice.lease.seconds / 2
+    for limit in advice.limits:
+        assert 0 < limit.time_limit_seconds <= YEAR.total_seconds()
+    assert sum(advice.fates.values()) == advice.attempts == len(attempts)
+    assert len({one.lease_seconds for one in advice.choices}) == len(advice.choices)
+
+
+@given(histories(), st.floats(0.1, 4e4), st.floats(1.0, 2.0), st.floats(0.05, 0.5))
+def test_replay__of_a_longer_lease_never_loses_more(
+    attempts: list[PastAttempt], lease: float, times: float, share: float
+) -> None:
+    replay = Replay(attempts, THIRD, Detection(1, 1))
+    short, long = (replay.lease("", one, one * share) for one in (lease, lease * times))
+
+    assert long.false_expiries <= short.false_expiries
+    assert long.false_expiries + long.possible <= short.false_expiries + short.possible
+    assert long.unknown <= short.unknown
+    assert long.renewals_per_attempt <= short.renewals_per_attempt
+    assert long.recovery_mean_seconds >= short.recovery_mean_seconds
+
+
+@given(st.floats(0, 31536000))
+def test_rounded_up__is_a_duration_that_is_no_shorter_and_not_much_longer(value: float) -> None:
+    found = rounded_up(value)
+
+    assert value <= found <= max(1.0, 2.1 * value)
