@@ -29,8 +29,8 @@ def says(template: str) -> Callable[[type[E]], type[E]]:
                 message = f"{kind.__name__} takes {sorted(names)}, not {sorted(evidence)}"
                 raise TypeError(message)
             vars(self).update(evidence)
-            said = {name: value for name, value in evidence.items() if value != ""}
-            Exception.__init__(self, template.format(self=self, **{**_UNSAID, **said}))
+            said = {name: _UNSAID.get(name, value) if value == "" else value for name, value in evidence.items()}
+            Exception.__init__(self, template.format(self=self, **said))
 
         kind.__init__ = init  # type: ignore[method-assign, assignment]  # a dataclass, without its 1 ms a class
         return kind

@@ -26,7 +26,7 @@ _QUERY: Final = re.compile(r"(https?://[^\s?#]{1,2000})[?#]\S*")
 _NO_ROOM: Final = re.compile(
     r"StorageFull|QuotaExceeded|InsufficientStorage|No space left on device|Disk quota exceeded|File too large"
 )
-_BUSY: Final = frozenset({408, 425, 429})
+_BUSY: Final = frozenset({408, 416, 425, 429})  # 416: the object was another one when it was looked at
 # Neither a network nor a server said these: they come again each time.
 _OWN_FAULTS: Final = frozenset({
     "PermissionDeniedError", "UnauthenticatedError", "NotSupportedError", "InvalidPathError", "ValueError",
