@@ -108,6 +108,12 @@ def test_tutorial__has_the_example_that_the_tests_run() -> None:
         ("## Verdicts of a report", verdicts.ReportVerdict),
         ("## Verdicts of an intent", verdicts.IntentVerdict),
         ("## Verdicts of an outcome", verdicts.OutcomeVerdict),
+        ("## States of an artifact", states.ArtifactState),
+        ("## Verdicts of an upload", verdicts.StageVerdict),
+        ("## Verdicts of a whole upload", verdicts.ReadyVerdict),
+        ("## Verdicts of an acknowledgement", verdicts.AcknowledgeVerdict),
+        ("## Verdicts of a mismatch", verdicts.MismatchVerdict),
+        ("## Verdicts of an object", verdicts.ObjectVerdict),
         ("## Reasons of a rejected report", verdicts.RejectReason),
         ("## Failure classes", FailureClass),
     ],
@@ -123,6 +129,15 @@ def test_states_page__has_every_move_with_its_reasons() -> None:
     }
 
     assert listed == dict(states.JOB_MOVES)
+
+
+def test_states_page__has_every_move_of_an_artifact() -> None:
+    listed = {
+        (states.ArtifactState(before.strip("`")), states.ArtifactState(after.strip("`"))): reason
+        for before, after, reason, *_ in rows("states.md", "## Moves of an artifact")[: len(states.ARTIFACT_MOVES)]
+    }
+
+    assert listed == dict(states.ARTIFACT_MOVES)
 
 
 def event_kinds(text: str) -> Iterator[str]:

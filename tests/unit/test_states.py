@@ -17,12 +17,17 @@ from brokerjobs.rules.states import (
     shown_attempt,
 )
 from brokerjobs.rules.verdicts import (
+    AcknowledgeVerdict,
     ClaimVerdict,
     IntentVerdict,
+    MismatchVerdict,
+    ObjectVerdict,
     OutcomeVerdict,
+    ReadyVerdict,
     RejectReason,
     RenewVerdict,
     ReportVerdict,
+    StageVerdict,
     StartVerdict,
     SubmitVerdict,
 )
@@ -87,6 +92,11 @@ def test_verdicts__are_those_that_sql_returns() -> None:
         ReportVerdict,
         IntentVerdict,
         OutcomeVerdict,
+        StageVerdict,
+        ReadyVerdict,
+        AcknowledgeVerdict,
+        MismatchVerdict,
+        ObjectVerdict,
         RejectReason,
     )
 
@@ -100,9 +110,14 @@ def test_verdicts__are_those_that_sql_returns() -> None:
         "ReportVerdict": "accepted recorded rejected already_reported locked",
         "IntentVerdict": "granted happened unknown lost too_long locked",
         "OutcomeVerdict": "recorded contradicts no_intent locked",
+        "StageVerdict": "staged lost name_used unknown_job",
+        "ReadyVerdict": "ready differs discarded name_used unknown",
+        "AcknowledgeVerdict": "acknowledged hash_differs not_ready not_accepted unknown",
+        "MismatchVerdict": "noted matches removed unknown",
+        "ObjectVerdict": "known removed orphan",
         "RejectReason": (
-            "newer_attempt resource_taken job_succeeded job_failed job_cancelled deadline unknown_effect released "
-            "decided unknown_attempt unknown_job already_reported"
+            "newer_attempt resource_taken job_succeeded job_failed job_cancelled deadline unknown_effect "
+            "artifact_not_ready released decided unknown_attempt unknown_job already_reported"
         ),
     }
 

@@ -3,7 +3,8 @@
 -- acknowledged (`detail`: at, by, login, copied_to, repeated) | hash_differs (the recorded size and sha256: nothing is noted)
 -- | not_ready (state) | not_accepted (state, job_state: it is not part of its job's result) | unknown.
 create or replace function acknowledge_artifact_v1(
-  p_id uuid, p_sha256 text, p_copied_to text, p_by text default session_user, out verdict text, out detail jsonb)
+  p_id uuid, p_sha256 text, p_copied_to text, p_by text default session_user)
+returns table (verdict text, detail jsonb)
 language plpgsql volatile security definer set search_path = brokerjobs, pg_temp
 set jit = off set enable_seqscan = off set lock_timeout = '2s' as $$
 declare
@@ -20,7 +21,7 @@ begin
   end if;
   select * into a from artifact x where x.id = p_id;
   if not found then
-    verdict := 'unknown'; detail := '{}'; return;
+    verdict := 'unknown'; detail := '{}'; return next; return;
   end if;
   select * into s from job_state x where x.job_id = a.job_id;
   detail := jsonb_build_object('state', a.state, 'job_state', s.state);
@@ -43,4 +44,5 @@ begin
     end if;
     detail := acknowledgement_of(a) || jsonb_build_object('repeated', v_before is not null);
   end if;
+  return next;
 end $$;
