@@ -6,11 +6,11 @@
 | 1 | unexpected: a fault of brokerjobs, or of a handler's process |
 | 2 | usage: flags, ids, JSON on the command line |
 | 3 | settings, or an application that cannot be imported |
-| 4 | PostgreSQL or RabbitMQ gave no answer |
+| 4 | PostgreSQL, RabbitMQ or the artifact store gave no answer |
 | 5 | schema or topology differ from what this code needs |
 | 6 | not found |
 | 7 | refused: by the job's state, or at the door |
-| 8 | the job ended badly, stands in review, or was decided without a result (`submit --wait`) |
+| 8 | the job ended badly, stands in review, or was decided without a result; an artifact is another one |
 | 9 | the login may not do this |
 | 124 | timed out (`submit --wait`); the job goes on |
 
@@ -120,9 +120,17 @@ _CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (errors.PermissionDenied, ExitCode.PERMISSION),
     (errors.JobNotFound, ExitCode.NOT_FOUND),
     (NotFound, ExitCode.NOT_FOUND),
+    (errors.ArtifactNotFound, ExitCode.NOT_FOUND),
+    (errors.ArtifactGone, ExitCode.NOT_FOUND),
     (errors.RefusedMove, ExitCode.REFUSED),
     (Refused, ExitCode.REFUSED),
     (errors.SubmissionRefused, ExitCode.REFUSED),
+    (errors.ArtifactNotReady, ExitCode.REFUSED),
+    (errors.ArtifactNotVisible, ExitCode.REFUSED),
+    (errors.AcknowledgementRefused, ExitCode.REFUSED),
+    (errors.HashMismatch, ExitCode.ENDED_BADLY),
+    (errors.ArtifactStoreUnavailable, ExitCode.UNREACHABLE),
+    (errors.ArtifactStoreRefused, ExitCode.CONFIGURATION),
     (errors.JobFailed, ExitCode.ENDED_BADLY),
     (errors.JobCancelled, ExitCode.ENDED_BADLY),
     (errors.InReview, ExitCode.ENDED_BADLY),
@@ -132,11 +140,17 @@ _CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
 _DATABASE_URL: Final = "BROKERJOBS_DATABASE_URL"
 _BROKER_URL: Final = "BROKERJOBS_BROKER_URL"
 _SHOW: Final = "brokerjobs jobs show {error.job_id}"
+_SHOW_ARTIFACT: Final = "brokerjobs artifacts show {error.artifact_id}"
 _HINTS: Final[tuple[tuple[type[Exception], str], ...]] = (
     *((kind, _SHOW) for kind in (errors.IdempotencyConflict, errors.RefusedMove, errors.JobFailed)),
     *((kind, _SHOW) for kind in (errors.JobCancelled, errors.DecidedByPerson, errors.ResultTimeout)),
     (errors.InReview, "brokerjobs review show {error.job_id}"),
     (errors.JobNotFound, "brokerjobs jobs list"),
+    (errors.ArtifactNotFound, "brokerjobs artifacts list"),
+    (errors.ArtifactNotVisible, "--unaccepted fetches it all the same"),
+    *((kind, _SHOW_ARTIFACT) for kind in (errors.ArtifactGone, errors.ArtifactNotReady, errors.HashMismatch)),
+    (errors.AcknowledgementRefused, _SHOW_ARTIFACT),
+    (errors.ArtifactStoreUnavailable, "brokerjobs doctor looks at the store; BROKERJOBS_ARTIFACTS__URL names it"),
     (errors.UnknownJobType, "brokerjobs setup module:app"),
     (errors.KeyInFlight, "submit again"),
     (errors.ExpiredRecord, "submit it with another key, if it is to run again"),
@@ -166,6 +180,8 @@ _KINDS: Final = {
     "brokerjobs queues pause": "operator",
     "brokerjobs queues resume": "operator",
     "brokerjobs workers": "reader",
+    "brokerjobs artifacts list": "reader",
+    "brokerjobs artifacts show": "reader",
     "brokerjobs doctor": "reader",
     "brokerjobs review list": "reader",
     "brokerjobs review show": "reader",

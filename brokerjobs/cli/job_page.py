@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
 
-from brokerjobs.cli import bars, effects, job_words, need_words
+from brokerjobs.cli import artifact_page, bars, effects, job_words, need_words
 from brokerjobs.cli.moments import rough
 from brokerjobs.cli.output import escaped
 
@@ -93,6 +93,7 @@ def show(record: Data, now: datetime, console: Console, *, whole: bool) -> None:
         for attempt in record["attempts"]:
             _attempt(page, attempt, times, whole=whole)
     effects.show(page, record, times, whole=whole)
+    artifact_page.show_all(page, record, times, whole=whole)
     _reviews(page, record["reviews"], times)
     _late_reports(page, record, times)
     _events(page, record, times)

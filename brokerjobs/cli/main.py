@@ -30,6 +30,7 @@ _COMMANDS: Final = {
     "dead": "List failed jobs in groups, let them run again, or discard them.",
     "types": "List job types, pause one, resume it.",
     "queues": "List queues, pause one, resume it.",
+    "artifacts": "List large outputs of jobs, fetch one, acknowledge a copy of it.",
     "workers": "List workers: what they have, what they run, when they were heard of.",
     "quarantine": "List and export messages that were not ours to run.",
     "status": "Say in ten lines what is wrong, the worst first.",
@@ -45,6 +46,7 @@ _NOUNS: Final = (
     ["dead"],
     ["types"],
     ["queues"],
+    ["artifacts"],
     ["quarantine"],
     ["fence"],
 )  # commands that have commands

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from brokerjobs.artifact import Artifact
     from brokerjobs.client.handle import AnyHandle
-    from brokerjobs.errors import ArtifactError, HashMismatch, LedgerUnavailable
+    from brokerjobs.errors import ArtifactError, HashMismatch
     from brokerjobs.ledger.artifacts import StagedArtifact
     from brokerjobs.ledger.asking import Asking
 
@@ -91,9 +91,9 @@ def mismatch(error: HashMismatch, by: str) -> Asking[ArtifactError]:
             return error
 
 
-def unrecorded(error: HashMismatch, unanswered: LedgerUnavailable) -> HashMismatch:
+def unrecorded(error: HashMismatch, why: Exception) -> HashMismatch:
     """The mismatch, with a note that the ledger does not know of it."""
-    error.add_note(f"the mismatch is not known to be recorded: {unanswered}; fetching again finds it again")
+    error.add_note(f"the mismatch is not known to be recorded: {why}; fetching again finds it again")
     return error
 
 

@@ -11,7 +11,7 @@ from brokerjobs.artifacts import handover
 from brokerjobs.artifacts.transfers import in_thread
 from brokerjobs.client import artifact_questions as questions
 from brokerjobs.client.patience import until_answered
-from brokerjobs.errors import HashMismatch, LedgerUnavailable
+from brokerjobs.errors import HashMismatch, LedgerUnavailable, PermissionDenied
 from brokerjobs.ledger.asking import Asking, ask
 
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ class Artifacts:
         """What to raise of a mismatch, which is in the ledger now, or says why not."""
         try:
             return await self._until_answered(lambda: questions.mismatch(error, self._submitted_by))
-        except LedgerUnavailable as unanswered:
-            return questions.unrecorded(error, unanswered)
+        except (LedgerUnavailable, PermissionDenied) as why:
+            return questions.unrecorded(error, why)
 
     async def _ask(self, asking: Asking[T]) -> T:
         return await ask(asking, self._ledger.fetch)

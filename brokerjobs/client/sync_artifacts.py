@@ -9,7 +9,7 @@ from brokerjobs.artifacts.transfers import Stop
 from brokerjobs.client import artifact_questions as questions
 from brokerjobs.client.artifacts import Wanted
 from brokerjobs.client.patience import until_answered_sync
-from brokerjobs.errors import HashMismatch, LedgerUnavailable
+from brokerjobs.errors import HashMismatch, LedgerUnavailable, PermissionDenied
 
 if TYPE_CHECKING:
     import os
@@ -95,5 +95,5 @@ def _recorded(access: ArtifactAccess, error: HashMismatch) -> Exception:
         return until_answered_sync(
             lambda: access.ask(questions.mismatch(error, access.submitted_by)), access.patience_seconds
         )
-    except LedgerUnavailable as unanswered:
-        return questions.unrecorded(error, unanswered)
+    except (LedgerUnavailable, PermissionDenied) as why:
+        return questions.unrecorded(error, why)

@@ -178,6 +178,21 @@ def test_mismatch__overwrites_nothing(depot: Depot, consumer: Consumer, inbox: P
     assert list(inbox.iterdir()) == [earlier]
 
 
+def test_mismatch__found_by_who_may_not_record_it_is_raised_and_says_so(
+    depot: Depot, consumer: Consumer, inbox: Path
+) -> None:
+    artifact = depot.hand_over()
+    object_of(depot, artifact).write_bytes(FLIPPED)
+    reader = depot.client_options(database_url=depot.ledger.database.reader_url)
+
+    with leaves_nothing(inbox), pytest.raises(HashMismatch) as found:
+        Consumer(reader, awaits=consumer.awaits).fetch(artifact, inbox / "sales.csv")
+
+    [note] = found.value.__notes__
+    assert note.startswith("the mismatch is not known to be recorded: the database login may not do this")
+    assert consumer.get(artifact) == artifact
+
+
 def test_mismatch__that_went_away_may_be_fetched_and_acknowledged(
     depot: Depot, consumer: Consumer, inbox: Path
 ) -> None:
