@@ -56,6 +56,7 @@ class _Facts:
         self.submitted_by: str = claimed.submitted_by
         self.deadline: datetime | None = claimed.deadline
         self.attempt = AttemptFacts(claimed.attempt_id, claimed.number, claimed.fencing_number)
+        self._uploads: AttemptUploads | None = None
         self._loop = asyncio.get_running_loop()
         self._effects = Effects(attempt.holding, claimed.type, doors.reports, self, lease_seconds=attempt.lease_seconds)
 
@@ -66,6 +67,15 @@ class _Facts:
     def renewed(self, sent_at: float, answered_at: float, lease_seconds: float) -> None:
         """An effect had the lease lengthened."""
         self._attempt.renewed(sent_at, answered_at, lease_seconds)
+
+    def _own_uploads(self) -> AttemptUploads:
+        self._uploads = self._uploads or AttemptUploads(self._attempt.holding, self._doors.uploads)
+        return self._uploads
+
+    def over(self) -> None:
+        """Its attempt has ended: what is still uploaded for it becomes no artifact any more."""
+        if self._uploads is not None:
+            self._uploads.end("its attempt has ended")
 
     def check(self) -> None:
         """Raises StopRequested if the handler is to stop, StaleAttempt if the lease is lost."""
@@ -86,8 +96,7 @@ class HandlerContext(_Facts):
     @cached_property
     def artifacts(self) -> Artifacts:
         """Stages artifacts."""
-        holding, doors = self._attempt.holding, self._doors
-        return Artifacts(holding, doors.store, AttemptUploads(holding, doors.uploads), self)
+        return Artifacts(self._attempt.holding, self._doors.store, self._own_uploads(), self)
 
     def transaction(self, *, complete: bool = True) -> AbstractAsyncContextManager[Transaction]:
         """Opens a fenced transaction on a connection of ours."""
@@ -114,9 +123,8 @@ class ThreadContext(_Facts):
     @cached_property
     def artifacts(self) -> ThreadArtifacts:
         """Stages artifacts."""
-        holding, doors = self._attempt.holding, self._doors
-        ledger = FromThreads(AttemptUploads(holding, doors.uploads), self._loop)
-        return ThreadArtifacts(holding, doors.store, ledger, self, self._loop)
+        ledger = FromThreads(self._own_uploads(), self._loop)
+        return ThreadArtifacts(self._attempt.holding, self._doors.store, ledger, self, self._loop)
 
     def transaction(self, *, complete: bool = True) -> AbstractContextManager[SyncTransaction]:
         """Opens a fenced transaction on a connection of ours."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from brokerjobs.rules.failures import Failure, FailureClass, Snoozed, time_limit_failure
+from brokerjobs.rules.verdicts import RejectReason
 from brokerjobs.worker.stopping import Stop
 
 if TYPE_CHECKING:
@@ -74,6 +75,32 @@ def garbled_failure(attempt: Attempt) -> Failure:
     """The failure of an attempt whose process said what is no answer."""
     message = "something else than the handler's answer came from its process, which was killed"
     return unclassified(attempt, "ProcessGarbled", message)
+
+
+def unrecorded_failure(attempt: Attempt) -> Failure:
+    """The failure of an attempt whose completing transaction is not in the ledger."""
+    message = "the handler ended, but the transaction that carried its result is not in the ledger"
+    return unclassified(attempt, "ResultNotRecorded", message)
+
+
+def shown(ending: Ending) -> dict[str, Any]:
+    """An ending as the record has it, in a few words."""
+    match ending:
+        case Returned():
+            return {"as": "another result"}
+        case Failure(error_type=error_type):
+            return {"as": "failed", "type": error_type}
+        case Snoozed():
+            return {"as": "snoozed"}
+        case Stopped(why):
+            return {"as": "stopped", "why": why.value}
+
+
+def rejection(reason: str | None) -> str:
+    """Why the ledger rejected a result, as the log says it."""
+    if reason == RejectReason.ARTIFACT_NOT_READY:
+        return f"{reason}: it names an artifact that is not ready, or that is not its own; the record says which"
+    return str(reason)
 
 
 def _how(exit_code: int | None) -> str:

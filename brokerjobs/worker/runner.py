@@ -24,7 +24,17 @@ from brokerjobs.rules.failures import (
 from brokerjobs.rules.verdicts import ReportVerdict, StartVerdict
 from brokerjobs.worker.attempt import Lease
 from brokerjobs.worker.context import Doors, HandlerContext, ThreadContext
-from brokerjobs.worker.endings import Ending, Returned, Stopped, abandoned_failure, limit_failure, unclassified
+from brokerjobs.worker.endings import (
+    Ending,
+    Returned,
+    Stopped,
+    abandoned_failure,
+    limit_failure,
+    rejection,
+    shown,
+    unclassified,
+    unrecorded_failure,
+)
 from brokerjobs.worker.stopping import Stop, is_being_cancelled
 
 if TYPE_CHECKING:
@@ -83,6 +93,8 @@ class Runner:
         timer = stopping.when_due(attempt)
         ending = await self._handle(attempt, handler, payload, context)
         timer.cancel()
+        if context is not None:
+            context.over()
         if attempt.abandoned:
             await self._late_ending(attempt, ending)
             return
@@ -93,7 +105,7 @@ class Runner:
         else:
             reported = await self._report(attempt, ending)
         if reported is not None and reported.verdict == ReportVerdict.REJECTED:
-            log.warning("job %s: the report of attempt %s was rejected: %s", *_ids(attempt), reported.reason)
+            log.warning("job %s: the report of attempt %s was rejected: %s", *_ids(attempt), rejection(reported.reason))
         self._settle(attempt)
 
     def _settle(self, attempt: Attempt) -> None:
@@ -243,10 +255,10 @@ class Runner:
         """After a completing transaction: ask whether it committed, and never send a success (rule R7)."""
         answer = await self._completions.asked(attempt)
         if answer.verdict != "reported":
-            failure = ending if isinstance(ending, Failure) else _unrecorded(attempt)
+            failure = ending if isinstance(ending, Failure) else unrecorded_failure(attempt)
             return await self._failed(attempt, failure, evidence=recorded)
         if not (isinstance(ending, Returned) and ending.body in {recorded, "null"}):
-            how = _how(ending)
+            how = shown(ending)
             said = f" ({ending.error_type}: {ending.message})" if isinstance(ending, Failure) else ""
             log.warning(
                 "job %s: attempt %s completed in its transaction and then ended otherwise: %s%s",
@@ -319,25 +331,8 @@ def _uncancel() -> None:
             task.uncancel()
 
 
-def _unrecorded(attempt: Attempt) -> Failure:
-    message = "the handler ended, but the transaction that carried its result is not in the ledger"
-    return unclassified(attempt, "ResultNotRecorded", message)
-
-
 def _yes() -> bool:
     return True
-
-
-def _how(ending: Ending) -> dict[str, Any]:
-    match ending:
-        case Returned():
-            return {"as": "another result"}
-        case Failure(error_type=error_type):
-            return {"as": "failed", "type": error_type}
-        case Snoozed():
-            return {"as": "snoozed"}
-        case Stopped(why):
-            return {"as": "stopped", "why": why.value}
 
 
 def _ids(attempt: Attempt) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ import sys
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import psycopg
 
@@ -65,16 +65,12 @@ class WorkerProcess:
 
 
 @dataclass
-class Stage:
-    """The scripted application on a ledger and a broker, and a folder of marks."""
+class Workers:
+    """Worker processes of a module's application on a ledger and a broker, and a folder of marks."""
 
     made: Flow
     marks: Path
-    repeatable: JobType[list[str], str]
-    once: JobType[list[str], str]
-    threaded: JobType[list[str], str]
-    pooled: JobType[list[str], str]
-    pooled_once: JobType[list[str], str]
+    module: ClassVar[str]
 
     @contextmanager
     def worker(
@@ -103,7 +99,7 @@ class Stage:
         with log.open("ab") as file:
             process = WorkerProcess(
                 subprocess.Popen(
-                    [sys.executable, "-m", "tests.flow.skewed" if clock_seconds else "tests.flow.scripted"],
+                    [sys.executable, "-m", "tests.flow.skewed" if clock_seconds else self.module],
                     cwd=ROOT,
                     env=environment,
                     stdout=file,
@@ -134,6 +130,18 @@ class Stage:
         """Lines of an unfenced effect: the attempts that wrote one."""
         file = self.marks / name
         return file.read_text().split() if file.exists() else []
+
+
+@dataclass
+class Stage(Workers):
+    """The scripted application's."""
+
+    repeatable: JobType[list[str], str]
+    once: JobType[list[str], str]
+    threaded: JobType[list[str], str]
+    pooled: JobType[list[str], str]
+    pooled_once: JobType[list[str], str]
+    module: ClassVar[str] = "tests.flow.scripted"
 
     async def effects(self) -> list[Any]:
         """Rows of the fenced table: a job id each."""
