@@ -71,10 +71,6 @@ def create(namespace: str, job_type: str, job_id: UUID, key: str | None = None) 
     tracer = tracing.look()
     if tracer is None:
         return Creation(None, text_of(trace.get_current_span().get_span_context()))
-    span = tracer.start_span(f"{names.CREATE} {job_type}", kind=SpanKind.PRODUCER)
-    traceparent = text_of(span.get_span_context())
-    if not span.is_recording():
-        return Creation(None, traceparent)
     facts: dict[str, AttributeValue] = {
         a.SYSTEM: a.RABBITMQ,
         a.OPERATION_NAME: names.CREATE,
@@ -87,8 +83,8 @@ def create(namespace: str, job_type: str, job_id: UUID, key: str | None = None) 
     }
     if key is not None:
         facts[a.KEY_HASH] = key_hash(key)
-    span.set_attributes(facts)
-    return Creation(span, traceparent)
+    span = tracer.start_span(f"{names.CREATE} {job_type}", kind=SpanKind.PRODUCER, attributes=facts)
+    return Creation(span if span.is_recording() else None, text_of(span.get_span_context()))
 
 
 def key_hash(key: str) -> str:
@@ -132,14 +128,23 @@ def _links(traceparents: Iterable[str | None]) -> list[Link]:
     """Links to those that are sampled: others lead nowhere; one of these if all are so, for a sampler that follows."""
     sampled: list[Link] = []
     dropped: SpanContext | None = None
-    for context in map(parsed, traceparents):
-        if context is None:
+    for text in traceparents:
+        if text is None or len(sampled) == _LINKS_AT_MOST or (dropped is not None and not _may_be_sampled(text)):
             continue
-        if not context.trace_flags.sampled:
-            dropped = dropped or context
-        elif len(sampled) < _LINKS_AT_MOST:
-            sampled.append(creation_link(context))
+        if (context := parsed(text)) is not None:
+            if context.trace_flags.sampled:
+                sampled.append(creation_link(context))
+            else:
+                dropped = context
     return sampled or ([] if dropped is None else [creation_link(dropped)])
+
+
+def _may_be_sampled(traceparent: str) -> bool:
+    """The last bit of the flags, read without the rest: a batch has hundreds."""
+    return traceparent[54:55] in _ODD_DIGITS
+
+
+_ODD_DIGITS: Final = frozenset("13579bdf")
 
 
 class Expired(NamedTuple):
