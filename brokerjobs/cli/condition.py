@@ -8,41 +8,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from brokerjobs.cli import condition_artifacts
 from brokerjobs.cli.checkup.findings import Level, several
-from brokerjobs.cli.moments import rough
-from brokerjobs.rules.durations import show_duration
+from brokerjobs.cli.condition_words import DOCTOR, Line, age, be, jobs, many, short
+from brokerjobs.coordinator import sweeper
 from brokerjobs.rules.texts import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    Data = Mapping[str, Any]
+    from brokerjobs.cli.condition_words import Data
+
+__all__ = ["MOST_LINES", "WAITS_TOO_LONG", "Condition", "Line", "condition_of"]
 
 MOST_LINES: Final = 10
 WAITS_TOO_LONG: Final = timedelta(minutes=5)
 """From when on a job that waits for a delivery is told of: a job is usually claimed in milliseconds."""
-_COUNTED: Final = 10_000  # as far as the ledger counts
-_WORDS: Final = 80  # characters of an error or a reason
 _QUICK: Final = frozenset({"relay", "reaper", "scheduler"})  # led for seconds at a time: one that is not stands still
 _GRACE_SECONDS: Final = 15.0  # within that time another coordinator takes over
 _BEHIND_SECONDS: Final = 30.0  # ten times what a relay takes for a backlog of thousands
 _UNTAKEN_SECONDS: Final = 60.0  # the reaper spares attempts for a lease after an outage
+_SWEEPERS: Final = sweeper.service_name("")
 _COORDINATOR: Final = "brokerjobs coordinator"
-_DOCTOR: Final = "brokerjobs doctor"
 _WORKER: Final = "brokerjobs worker MODULE:APP"
 _WORKERS: Final = "brokerjobs workers"
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line: what it is about, how bad it is, what is seen, and the next command."""
-
-    about: str
-    level: Level
-    message: str
-    next: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +55,7 @@ def condition_of(overview: Data) -> Condition:
     lines.sort(key=lambda line: line.level)  # stable: within a level they stay in the order of the judges
     workers = overview["workers"]
     there = f"{counted(workers['online'], 'worker', 'workers')} alive"
-    running = f"{_many(overview['running']['jobs'])} running, {_many(overview['queued'])} waiting; {there}"
+    running = f"{many(overview['running']['jobs'])} running, {many(overview['queued'])} waiting; {there}"
     if len(lines) > MOST_LINES - 1:
         kept, left = lines[: MOST_LINES - 2], lines[MOST_LINES - 2 :]
         about = several([line.about for line in left])
@@ -73,15 +64,16 @@ def condition_of(overview: Data) -> Condition:
 
 
 def _coordinators(overview: Data) -> Iterator[Line]:
-    services = {one["name"]: one for one in overview["services"]}
+    # That of a store is told of when something is left lying there: settings may have gone to another store.
+    services = {one["name"]: one for one in overview["services"] if not one["name"].startswith(_SWEEPERS)}
     silent = {
         name: -services[name]["seconds_left"] if name in services else None
         for name in sorted(_QUICK | services.keys())
         if name not in services or services[name]["seconds_left"] < -_GRACE_SECONDS
     }
     if silent.keys() >= _QUICK:
-        ages = [age for name, age in silent.items() if name in _QUICK and age is not None]
-        since = f" for {_age(min(ages))}" if ages else ""
+        ages = [seconds for name, seconds in silent.items() if name in _QUICK and seconds is not None]
+        since = f" for {age(min(ages))}" if ages else ""
         yield Line(
             "coordinator",
             Level.FAIL,
@@ -93,7 +85,7 @@ def _coordinators(overview: Data) -> Iterator[Line]:
             "coordinator",
             Level.FAIL if silent.keys() & _QUICK else Level.WARN,
             f"services without a tick: {several(list(silent))}",
-            _DOCTOR,
+            DOCTOR,
         )
 
 
@@ -103,9 +95,9 @@ def _outbox(overview: Data) -> Iterator[Line]:
         yield Line(
             "outbox",
             Level.FAIL,
-            f"{_many(waiting['messages'])} messages wait to be published, the oldest for "
-            f"{_age(waiting['oldest_seconds'])}",
-            _DOCTOR,
+            f"{many(waiting['messages'])} messages wait to be published, the oldest for "
+            f"{age(waiting['oldest_seconds'])}",
+            DOCTOR,
         )
 
 
@@ -115,8 +107,8 @@ def _deadlines(overview: Data) -> Iterator[Line]:
         yield Line(
             "deadlines",
             Level.FAIL,
-            f"{_jobs(past['jobs'], 'is', 'are')} past the deadline, not yet recorded, by up to "
-            f"{_age(past['oldest_seconds'])}",
+            f"{jobs(past['jobs'], 'is', 'are')} past the deadline, not yet recorded, by up to "
+            f"{age(past['oldest_seconds'])}",
             f"brokerjobs jobs show {past['example']}",
         )
 
@@ -127,8 +119,8 @@ def _leases(overview: Data) -> Iterator[Line]:
         yield Line(
             "leases",
             Level.FAIL,
-            f"{_many(running['expired'])} expired {_be(running['expired'], 'lease')} not yet taken, the oldest ended "
-            f"{_age(running['oldest_expired_seconds'])} ago",
+            f"{many(running['expired'])} expired {be(running['expired'], 'lease')} not yet taken, the oldest ended "
+            f"{age(running['oldest_expired_seconds'])} ago",
             f"brokerjobs jobs show {running['example']}",
         )
 
@@ -143,8 +135,8 @@ def _waiting(overview: Data) -> Iterator[Line]:
     yield Line(
         "waiting",
         level,
-        f"{_jobs(route['jobs'], 'waits', 'wait')} for a delivery on {route['route']}, up to "
-        f"{_age(route['oldest_seconds'])} already: {why}{others}",
+        f"{jobs(route['jobs'], 'waits', 'wait')} for a delivery on {route['route']}, up to "
+        f"{age(route['oldest_seconds'])} already: {why}{others}",
         next_,
     )
 
@@ -157,8 +149,8 @@ def _unplaceable(overview: Data) -> Iterator[Line]:
         yield Line(
             "placement",
             Level.FAIL,
-            f"{_jobs(worst['jobs'], 'waits', 'wait')} for a worker that can run {worst['type']}, "
-            f"which none can for {_age(worst['seconds'])}: {worst['text']}{others}",
+            f"{jobs(worst['jobs'], 'waits', 'wait')} for a worker that can run {worst['type']}, "
+            f"which none can for {age(worst['seconds'])}: {worst['text']}{others}",
             f"brokerjobs jobs explain {worst['example']}",
         )
 
@@ -167,19 +159,19 @@ def _why(route: Data) -> tuple[Level, str, str]:
     """Why jobs of a route wait so long, and what to do."""
     trouble = route["trouble"]
     if trouble:
-        return Level.FAIL, f"its queue cannot be declared ({trouble['argument']} differs)", _DOCTOR
+        return Level.FAIL, f"its queue cannot be declared ({trouble['argument']} differs)", DOCTOR
     if route["declared"] is False:
-        return Level.FAIL, "its queue is not declared yet", _DOCTOR
+        return Level.FAIL, "its queue is not declared yet", DOCTOR
     if not route["workers"]:
         return Level.FAIL, "no live worker serves it", _WORKER
     if not route["consuming"]:
         return (
             Level.FAIL,
             f"{counted(route['workers'], 'worker serves', 'workers serve')} it and none consumes it",
-            _DOCTOR,
+            DOCTOR,
         )
     if route["never_rung"] == route["jobs"]:
-        return Level.FAIL, "the broker has confirmed no doorbell of theirs", _DOCTOR
+        return Level.FAIL, "the broker has confirmed no doorbell of theirs", DOCTOR
     busy = counted(route["consuming"], "worker is", "workers are")
     return Level.WARN, f"its {busy} behind", f"brokerjobs jobs show {route['example']}"
 
@@ -190,8 +182,8 @@ def _reviews(overview: Data) -> Iterator[Line]:
         yield Line(
             "reviews",
             Level.WARN,
-            f"{_many(reviews['open'])} {_be(reviews['open'], 'review')} open, "
-            f"the oldest for {_age(reviews['oldest_seconds'])}",
+            f"{many(reviews['open'])} {be(reviews['open'], 'review')} open, "
+            f"the oldest for {age(reviews['oldest_seconds'])}",
             "brokerjobs review list",
         )
 
@@ -204,8 +196,8 @@ def _dead(overview: Data) -> Iterator[Line]:
         yield Line(
             "dead",
             Level.WARN,
-            f"{_jobs(dead['jobs'], 'has', 'have')} failed in the last day; the largest group, {largest['jobs']}, "
-            f"of {largest['type']}: {_short(what)}",
+            f"{jobs(dead['jobs'], 'has', 'have')} failed in the last day; the largest group, {largest['jobs']}, "
+            f"of {largest['type']}: {short(what)}",
             f"brokerjobs dead show {largest['group_id']}",
         )
 
@@ -231,8 +223,8 @@ def _workers(overview: Data) -> Iterator[Line]:
             "workers",
             Level.WARN,
             f"{counted(workers['gone'], 'process is', 'processes are')} gone without a word, the last one "
-            f"{_age(workers['gone_seconds'])} ago: {several(workers['gone_names'])}",
-            _DOCTOR,
+            f"{age(workers['gone_seconds'])} ago: {several(workers['gone_names'])}",
+            DOCTOR,
         )
     if workers["leaked"]:
         places = counted(int(workers["leaked"]), "place is", "places are")
@@ -250,8 +242,8 @@ def _quarantine(overview: Data) -> Iterator[Line]:
         yield Line(
             "quarantine",
             Level.WARN,
-            f"{_many(gone['messages'])} {'message' if gone['messages'] == 1 else 'messages'} went to quarantine in the "
-            f"last day, the last one {_age(gone['last_seconds'])} ago; most often: {gone['reason']}",
+            f"{many(gone['messages'])} {'message' if gone['messages'] == 1 else 'messages'} went to quarantine in the "
+            f"last day, the last one {age(gone['last_seconds'])} ago; most often: {gone['reason']}",
             "brokerjobs quarantine list",
         )
 
@@ -266,8 +258,8 @@ def _paused(overview: Data) -> Iterator[Line]:
     yield Line(
         "paused",
         Level.OK,
-        f"{name} is paused for {_age(first['seconds'])} by {first['by']}: {_short(first['reason'])}; "
-        f"{_many(first['parked'])} parked{others}",
+        f"{name} is paused for {age(first['seconds'])} by {first['by']}: {short(first['reason'])}; "
+        f"{many(first['parked'])} parked{others}",
         f"brokerjobs types resume {name}" if len(paused) == 1 else "brokerjobs types list",
     )
 
@@ -283,8 +275,8 @@ def _paused_queues(overview: Data) -> Iterator[Line]:
     yield Line(
         "queues",
         Level.OK,
-        f"queue {name} is paused for {_age(first['seconds'])}{until} by {first['by']}: {first['reason'][:80]}; "
-        f"{_many(first['parked'])} parked{others}",
+        f"queue {name} is paused for {age(first['seconds'])}{until} by {first['by']}: {first['reason'][:80]}; "
+        f"{many(first['parked'])} parked{others}",
         f"brokerjobs queues resume {name}" if len(paused) == 1 else "brokerjobs queues list",
     )
 
@@ -311,6 +303,7 @@ _JUDGES: Final = (
     _waiting,
     _reviews,
     _dead,
+    condition_artifacts.artifacts,
     _storms,
     _workers,
     _quarantine,
@@ -318,24 +311,3 @@ _JUDGES: Final = (
     _paused_queues,
     _draining,
 )
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _WORDS else f"{text[: _WORDS - 1]}…"
-
-
-def _age(seconds: float) -> str:
-    span = timedelta(seconds=max(1, round(seconds)))
-    return show_duration(span) if seconds < 60 else rough(span)
-
-
-def _many(count: int) -> str:
-    return f"{count} or more" if count >= _COUNTED else str(count)
-
-
-def _jobs(count: int, one: str, more: str) -> str:
-    return f"{_many(count)} {'job' if count == 1 else 'jobs'} {one if count == 1 else more}"
-
-
-def _be(count: int, noun: str) -> str:
-    return f"{noun} is" if count == 1 else f"{noun}s are"

@@ -111,6 +111,23 @@ class ProbesOut:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreFigures:
+    """A store that artifacts or orphans are recorded in; counts of 10 000 say "at least"."""
+
+    store: str
+    artifacts: int
+    """Whose objects should be there."""
+    unswept: int
+    """Those that somebody should have looked at over an hour ago, the first one `unswept_seconds` ago."""
+    unswept_seconds: float | None
+    unremoved: int
+    """Those that were to be removed over an hour ago, and are not gone."""
+    unremoved_seconds: float | None
+    orphans: int
+    """Objects of which the ledger knows nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class Transaction:
     """The oldest open transaction that the ledger's owner sees."""
 
@@ -149,6 +166,7 @@ class LedgerLook:
     """Routes with probes that have not come back, the oldest first."""
     reviews: int
     """Jobs in review."""
+    stores: tuple[StoreFigures, ...]
     hidden_sessions: int
     oldest: Transaction | None
     prepared_seconds: float | None
@@ -202,6 +220,7 @@ class Looked:
             waiting=seen["waiting"],
             probes=_probes(seen.get("probes", {})),
             reviews=seen.get("reviews", 0),  # not yet said by a ledger that `brokerjobs setup` has still to renew
+            stores=tuple(StoreFigures(**one) for one in seen.get("stores", ())),  # as above
             hidden_sessions=seen["sessions"]["hidden"],
             oldest=None if oldest is None else Transaction(**oldest),
             prepared_seconds=seen["prepared_seconds"],

@@ -34,7 +34,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class ToRemove:
-    """A row of `artifacts_to_remove`; without an id if nothing is to be removed."""
+    """A row of `artifacts_to_remove`; without an id if nothing is to be removed, or (why `more`) not all was looked at."""
 
     leading: bool
     id: UUID | None

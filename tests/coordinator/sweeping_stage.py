@@ -62,7 +62,9 @@ class Depot(Staging):
         ids = [uuid7() for _ in range(count)]
         uploads = [artifacts.Upload(holding, one, f"{one}", None, self.store, None) for one in ids]
         for answer in self.ledger.worker.fetch(artifacts.artifact_stage(uploads)):
-            self.objects.put(str(answer.path), iter([]))
+            file = self.folder / str(answer.path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.touch()  # a thousand objects that last through a power failure take seconds
         uploaded = [artifacts.Uploaded(one, holding.attempt_id, 0, "0" * 64) for one in ids]
         assert {one.verdict for one in self.ledger.worker.fetch(artifacts.artifact_ready(uploaded))} == {"ready"}
         return ids

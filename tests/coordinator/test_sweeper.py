@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from brokerjobs.coordinator.service import LED_ELSEWHERE
 from brokerjobs.ledger import services
-from tests.coordinator.stage import NOW, PERIODS, process
+from tests.coordinator.stage import NOW, process
 from tests.coordinator.sweeping_stage import EVERY
 from tests.ledger.staging import DAY, HOUR, WEEK, named
 
@@ -135,29 +134,33 @@ async def test_sweeper__removes_outputs_of_an_attempt_a_day_after_a_newer_one(de
 
 async def test_sweeper__takes_bounded_batches_and_rests_between_them(depot: Depot) -> None:
     holding = depot.ledger.worker.take(depot.ledger.submit())
-    ids = depot.put_many(holding, 1_000)
-    depot.ledger.worker.fail(holding, {"class": "invalid", "classified": True, "type": "E", "message": "no"})
-    removed = list[int]()
-    sweeper = depot.sweeper(periods=replace(PERIODS, batch=200))
+    depot.put_many(holding, 1_000)
+    depot.ledger.worker.complete(holding)
+    sweeper = depot.sweeper()
 
     def gone() -> int:
         query = "select count(*) from brokerjobs.artifact where removed_at is not null and store = %s"
         ((count,),) = depot.ledger.setting_up.sql(query, depot.store)
         return int(count)
 
-    await sweeper.tick()
-    depot.ledger.clock.advance(2 * DAY)
-    delays = list[timedelta]()
-    for _ in range(6):
-        before = gone()
-        delays.append(await sweeper.tick())
-        removed.append(gone() - before)
+    async def until_all_was_looked_at() -> list[tuple[int, timedelta]]:
+        """How many each tick has removed, and after what time the next one was due."""
+        steps = list[tuple[int, timedelta]]()
+        while not steps or steps[-1][1] < EVERY:
+            before = gone()
+            delay = await sweeper.service.run_once()
+            steps.append((gone() - before, delay))
+            assert len(steps) < 100
+        return steps
 
-    assert removed == [200] * 5 + [0]
-    assert all(NOW < delay < EVERY for delay in delays[:5])
-    assert delays[5] == EVERY
+    depot.ledger.clock.advance(HOUR)
+    assert [count for count, _ in await until_all_was_looked_at()] == [0] * 5  # 250 at a time, and the empty rest
+    depot.ledger.clock.advance(WEEK)
+    steps = await until_all_was_looked_at()
+
+    assert [count for count, _ in steps] == [25] * 40 + [0]
+    assert all(delay > NOW for _, delay in steps)
     assert depot.paths() == set()
-    assert len(ids) == 1_000
 
 
 # What is in the store and not as the ledger says.

@@ -1,6 +1,7 @@
 -- What the sweeper may delete from a store: what is due is recorded as to be removed, one by one under the locks of its job's
 -- row and its own, and answered; so is what was answered a minute ago or earlier and is not yet gone. Nothing waits: what
--- somebody holds just now is left for the next time. At most p_limit are answered, and ten times as many looked at.
+-- somebody holds just now is left for the next time. At most p_limit are answered, and ten times as many looked at; a row without
+-- an id says that there may be more.
 create or replace function artifacts_to_remove(
   p_store text, p_incomplete interval, p_rejected interval, p_grace interval, p_limit integer)
 returns table (id uuid, path text, why text)
@@ -16,12 +17,14 @@ declare
   v_id uuid;
   v_held boolean;  -- is the job's row ours?
   v_answered integer := 0;
+  v_looked integer := 0;
 begin
   perform require_read_committed();
   for v_id in
     select x.id from artifact x where p_limit > 0 and x.store = p_store and x.look_at <= t order by x.look_at limit p_limit * 10
   loop
     exit when v_answered >= p_limit;
+    v_looked := v_looked + 1;
     select * into a from artifact x where x.id = v_id;
     select * into s from job_state x where x.job_id = a.job_id;
     select * into n from attempt x where x.id = a.attempt_id;
@@ -58,4 +61,8 @@ begin
     v_answered := v_answered + 1;
     return next;
   end loop;
+  if p_limit > 0 and (v_answered >= p_limit or v_looked >= p_limit * 10) then
+    id := null; path := null; why := 'more';
+    return next;
+  end if;
 end $$;

@@ -52,6 +52,7 @@ begin
           select y.route, y.made_at from probe y where y.returned_at is null order by y.route, y.made_at limit 10000) x
           group by x.route order by oldest desc limit 1000) p),
     'reviews', (select count(*) from (select from review v where v.closed_at is null limit 10000) x),
+    'stores', artifact_stores(t),
     'sessions', (select jsonb_build_object('hidden', count(*) filter (where a.query = '<insufficient privilege>'),
         'oldest', (select jsonb_build_object('seconds', date_part('epoch', clock_timestamp() - o.xact_start), 'pid', o.pid,
           'login', o.usename, 'state', o.state) from pg_stat_activity o where o.datname = current_database()

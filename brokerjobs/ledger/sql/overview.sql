@@ -106,14 +106,16 @@ begin
       from (select y.reason, y.at, y.route from quarantine y order by y.id desc limit 10000) q
       where q.at > t - interval '1 day' and (p_namespace is null or starts_with(q.route, p_namespace || '.q.')) group by q.reason) x;
 
-  -- Staged copies that are not what was recorded; those that nobody fetched in time, of the last day; objects without a row.
+  -- Staged copies that are not what was recorded, until a day after they are gone; those that nobody fetched in time, of the last
+  -- day; objects without a row.
   select jsonb_build_object(
       'hash_mismatch', count(*) filter (where x.state = 'hash_mismatch'),
       'expired_unacknowledged', count(*) filter (where x.state = 'expired_unacknowledged' and x.expired_at > t - interval '1 day'),
       'example', (array_agg(x.id order by x.state desc, x.id desc))[1],
       'orphans', (select count(*) from (select from artifact_orphan o where o.removed_at is null limit 10000) o))
     into v_artifacts
-    from ((select a.id, a.state, a.expired_at, a.namespace from artifact a where a.state = 'hash_mismatch' order by a.id desc limit v_look)
+    from ((select a.id, a.state, a.expired_at, a.namespace from artifact a
+        where a.state = 'hash_mismatch' and coalesce(a.removed_at > t - interval '1 day', true) order by a.id desc limit v_look)
       union all
       (select a.id, a.state, a.expired_at, a.namespace from artifact a
         where a.state = 'expired_unacknowledged' order by a.id desc limit v_look)) x
@@ -135,7 +137,8 @@ begin
       and (p_namespace is null or w.namespace is null or w.namespace = p_namespace);
 
   return jsonb_build_object('clock', rfc3339(t), 'running', v_running, 'queued', v_queued, 'past_deadline', v_deadline,
-    'reviews', v_reviews, 'dead', v_dead, 'waiting', v_late, 'unplaceable', v_unplaceable, 'quarantined', v_quarantined, 'artifacts', v_artifacts, 'workers', v_workers,
+    'reviews', v_reviews, 'dead', v_dead, 'waiting', v_late, 'unplaceable', v_unplaceable, 'quarantined', v_quarantined, 'artifacts', v_artifacts,
+    'stores', artifact_stores(t), 'workers', v_workers,
     'services', (select coalesce(jsonb_agg(jsonb_build_object('name', x.name, 'holder', x.holder_name,
         'seconds_left', date_part('epoch', x.until - t)) order by x.name), '[]') from service x),
     'storms', (select coalesce(jsonb_agg(jsonb_build_object('route', b.route, 'first_attempts', b.first_attempts, 'retries', b.retries,

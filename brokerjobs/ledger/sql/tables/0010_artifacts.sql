@@ -46,6 +46,7 @@ create table artifact (
 create index artifact_of_job on artifact (job_id);
 create unique index artifact_name on artifact (attempt_id, name_hash) where state not in ('staging', 'discarded');
 create index artifact_to_look_at on artifact (store, look_at) where look_at is not null;
+create index artifact_being_removed on artifact (store, removing_at) where removing_at is not null and removed_at is null;
 create index artifact_removed on artifact (removed_at) where removed_at is not null;
 create index artifact_of_note on artifact (state, id) where state in ('hash_mismatch', 'expired_unacknowledged');
 
