@@ -35,6 +35,7 @@ LOOKS: Final = frozenset(
         "artifacts_v1",
         "artifact_v1",
         "list_artifacts",
+        "lease_history",
     }
 )
 """What people look at."""

@@ -7,13 +7,14 @@ what is looked at is the plans that are really executed inside the functions, as
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import psycopg
 import pytest
 
-from brokerjobs.ledger import calls, decisions
+from brokerjobs.ledger import calls, decisions, lease_history
 from tests.ledger.ledger_caller import Caller, Place, new_job
 from tests.ledger.ledger_driver import Doors, Ledger
 from tests.ledger.reconciling import Reconciling
@@ -213,3 +214,38 @@ def test_plans__list_the_dead_by_reading_those_that_are_counted_and_no_other(
     assert read(None, None, 10) == (10, 2000 + 10)
     assert read("a", None, 1000) == (25, 500 + 25)
     assert read("a", group, 1) == (1, jobs + 1)
+
+
+def test_plans__sample_the_history_of_leases_without_reading_the_attempts_of_all_time(
+    explained: tuple[Ledger, list[str]],
+) -> None:
+    """Most attempts of ten days; what is read of them is bounded, whatever their number."""
+    ledger, plans = explained
+    ledger.owner.execute(
+        """
+        with made as (
+          select brokerjobs.first_uuid7(x.at) as id, x.at from brokerjobs.clock() t, generate_series(1, 10000) n,
+              lateral (select t - n * interval '87 seconds' as at) x),
+        jobs as (
+          insert into brokerjobs.job (id, namespace, type, route, payload, payload_hash, submitted_by, login, tags,
+              submitted_at, repeatable, lease, time_limit, retry_attempts, retry_elapsed, retry_first_delay,
+              retry_factor, retry_max_delay, placement_deadline, result_limit)
+            select id, 'a', 'work', 'r', '{}', '', 'me', 'me', '{}', at, true, '30 s', '10 min', 5, '1 d', '1 s', 2,
+              '10 min', '1 d', 262144 from made)
+        insert into brokerjobs.attempt (id, job_id, number, fencing_number, worker_id, worker, login, route, claimed_at,
+            lease_first_until, lease_last_until)
+          select id, id, 1, 1, id, 'w', 'w', 'r', at, at, at from made
+        """
+    )
+    ledger.owner.execute("analyze")
+    ledger.coordinator.sql("set auto_explain.log_analyze = on")
+    bounds = lease_history.Bounds(newest=200, slices=10, each=20)
+
+    rows = ledger.coordinator.fetch(lease_history.lease_history(None, None, timedelta(days=7), bounds))
+
+    assert {row.looked for row in rows} == {200 + 10 * 20}
+    said = "\n".join(plans)
+    assert not re.search(r"Seq Scan on (attempt|job|job_state|job_type|event)", said), said
+    scans = re.findall(r"Index[^\n]* Scan [^\n]*\bon attempt\b[^\n]*actual [^\n]*rows=([\d.]+) loops=(\d+)", said)
+    assert len(scans) == 3, said
+    assert round(sum(float(rows) * int(loops) for rows, loops in scans)) <= 2 * 400
