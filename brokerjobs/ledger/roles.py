@@ -36,6 +36,7 @@ LOOKS: Final = frozenset(
         "artifact_v1",
         "list_artifacts",
         "lease_history",
+        "demand_v1",
     }
 )
 """What people look at."""
