@@ -130,6 +130,7 @@ def test_jobs__that_wait_for_the_sweeper_hold_up_no_others(staging: Staging) -> 
         holding = take(staging)
         staging.put(holding)
         staging.ledger.worker.fail(holding, INVALID)
+        staging.ledger.clock.advance(1)
         jobs.append(holding.job_id)
     other = take(staging)
     staging.ledger.worker.fail(other, INVALID)

@@ -22,7 +22,7 @@ begin
       left join artifact a on a.id = case when n.id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then n.id::uuid end
       left join job_state o on o.job_id = a.job_id
     where a.id is null or a.state <> 'ready' or a.removing_at is not null or n.sha256 <> a.sha256 or n.size <> a.size::text
-      or a.attempt_id <> s.attempt_id and (o.job_id is null or a.job_id = s.job_id or not artifact_is_visible(a, o))
+      or a.attempt_id <> s.attempt_id and (o.job_id is null or not artifact_is_visible(a, o))
     order by n.id limit 1;
   return v_why;
 end $$;
