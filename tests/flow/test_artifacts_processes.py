@@ -4,59 +4,28 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
 from brokerjobs import Artifact
 from tests.flow.driving import coordinating
-from tests.flow.uploaders import uploaders
-from tests.waiting import eventually
+from tests.flow.uploaders import accepted_alone, settled, uploaders
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from uuid import UUID
 
     from tests.databases import Database
-    from tests.flow.uploaders import Uploading
 
 Place: TypeAlias = "tuple[Database, str, str, Path]"
 
 KINDS = ("staged", "staged.thread", "staged.process")
-SECRET = "s3cr3t-of-the-store"
-BUCKET = {
-    "ARTIFACTS__URL": "s3://outputs",
-    "ARTIFACTS__OPTIONS__ENDPOINT": "http://127.0.0.1:1",
-    "ARTIFACTS__OPTIONS__ACCESS_KEY_ID": "staging",
-    "ARTIFACTS__OPTIONS__SECRET_ACCESS_KEY": SECRET,
-}
 
 
 @pytest.fixture
 def at(database: Database, namespace: str, broker_url: str, tmp_path: Path) -> Place:
     """Where the worker processes are."""
     return database, namespace, broker_url, tmp_path
-
-
-async def settled(on: Uploading, job: UUID, *states: str) -> list[dict[str, Any]]:
-    """The artifacts of all attempts, once they are in these states: what is given up is said beside the report."""
-    found: list[dict[str, Any]] = []
-
-    async def there() -> bool:
-        found[:] = await on.artifacts(job, all_attempts=True)
-        return [one["state"] for one in found] == list(states)
-
-    await eventually(there)
-    return found
-
-
-async def accepted_alone(on: Uploading, record: dict[str, Any]) -> dict[str, Any]:
-    """The artifact of a job with one: of the accepted attempt, named by the result, whole, and the only visible one."""
-    [shown] = await on.artifacts(record["id"])
-    assert (shown["number"], shown["visible"]) == (record["result"]["attempt"], True)
-    assert shown["id"] == record["result"]["staged"]["a"]["id"]
-    assert on.content(shown).endswith(f"attempt {shown['number']}".encode())
-    return shown
 
 
 async def test_put__of_each_pool_is_visible_with_its_result_and_said_in_the_log(at: Place) -> None:

@@ -22,6 +22,7 @@ from brokerjobs.ledger.sweeping import Limits, artifacts_removed, artifacts_to_r
 from tests.flow import uploading
 from tests.flow.driving import flow
 from tests.flow.processes import Workers
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -50,7 +51,7 @@ class Uploading(Workers):
     ) -> AbstractContextManager[WorkerProcess]:
         """Starts a worker; as `worker`."""
         given = {"ARTIFACTS__URL": self.store.public, "WORKER__PROCESSES": "2", **settings}
-        return self.worker(name, kill_at=kill_at, **given)
+        return self.worker(name, kill_at=kill_at, clock_seconds=0.0, **given)
 
     async def submit(self, kind: str, *script: str) -> UUID:
         """Submits a job of the type `staged` and its kinds."""
@@ -106,3 +107,24 @@ async def uploaders(database: Database, namespace: str, broker_url: str, folder:
     }
     async with flow(app, database, broker_url) as made:
         yield Uploading(made, folder, types)
+
+
+async def settled(on: Uploading, job: UUID, *states: str) -> list[dict[str, Any]]:
+    """The artifacts of all attempts, once they are in these states: what is given up is said beside the report."""
+    found: list[dict[str, Any]] = []
+
+    async def there() -> bool:
+        found[:] = await on.artifacts(job, all_attempts=True)
+        return [one["state"] for one in found] == list(states)
+
+    await eventually(there)
+    return found
+
+
+async def accepted_alone(on: Uploading, record: dict[str, Any]) -> dict[str, Any]:
+    """The artifact of a job with one: of the accepted attempt, named by the result, whole, and the only visible one."""
+    [shown] = await on.artifacts(record["id"])
+    assert (shown["number"], shown["visible"]) == (record["result"]["attempt"], True)
+    assert shown["id"] == record["result"]["staged"]["a"]["id"]
+    assert on.content(shown).endswith(f"attempt {shown['number']}".encode())
+    return shown

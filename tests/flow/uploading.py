@@ -7,12 +7,15 @@ BROKERJOBS_TEST_KILL_AT names a step of an upload before which the process kills
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import os
+import resource
 import signal
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -99,9 +102,20 @@ def endless(name: str, _: int) -> Generator[bytes]:
         time.sleep(0.01)
 
 
+def long(_: str, number: int) -> bytes:
+    """More than the room that `full` leaves."""
+    return PIECE + f"attempt {number}".encode()
+
+
 def text(_: str, number: int) -> bytes:
     """A few bytes."""
     return f"attempt {number}".encode()
+
+
+def full(_: str, __: Outcome, ctx: Any) -> None:
+    """Leaves no room for files in the first attempt: with the limit of a file's size, which the kernel enforces."""
+    room = 100 if ctx.attempt.number == 1 else resource.RLIM_INFINITY
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
 
 def fork(name: str, _: Outcome, ctx: Any) -> None:
@@ -112,6 +126,13 @@ def fork(name: str, _: Outcome, ctx: Any) -> None:
         except BaseException as error:  # noqa: BLE001
             (MARKS / name).write_text(f"{type(error).__name__}: {error}")
         os._exit(0)
+
+
+def many(count: str, _: Outcome, ctx: Any) -> None:
+    """Lets so many threads stage something at once."""
+    with ThreadPoolExecutor(int(count)) as pool:
+        for done in [pool.submit(ctx.artifacts.put, str(n), str(n).encode()) for n in range(int(count))]:
+            done.result()
 
 
 def aside(name: str, _: Outcome, ctx: Any) -> None:
@@ -140,15 +161,15 @@ def invent(name: str, outcome: Outcome, _: Any) -> None:
     outcome.staged[name] = Artifact(id=uuid7(), name=name, size=1, sha256="0" * 64)
 
 
-def look(name: str, outcome: Outcome, _: Any) -> None:
-    """Tells which modules of this name this process has imported, and what its command line and environment show."""
-    outcome.seen += [name for name in sorted(sys.modules) if name.partition(".")[0] in {"obstore", "psycopg"}]
+def look(_: str, outcome: Outcome, __: Any) -> None:
+    """Tells whether this process has imported obstore, and how it was started."""
+    outcome.seen += [name for name in sys.modules if name == "obstore"]
     outcome.seen += Path("/proc/self/cmdline").read_text().split("\0")
 
 
-SOURCES: Final[dict[str, Callable[[str, int], Any]]] = {"put": text, "slow": slowly, "endless": endless}
+SOURCES: Final[dict[str, Callable[[str, int], Any]]] = {"put": text, "long": long, "slow": slowly, "endless": endless}
 STEPS: Final[dict[str, Callable[[str, Outcome, Any], None]]] = {
-    "wait": wait, "fork": fork, "aside": aside, "invent": invent, "look": look,
+    "full": full, "wait": wait, "fork": fork, "aside": aside, "many": many, "invent": invent, "look": look,
 }  # fmt: skip
 
 
@@ -208,6 +229,8 @@ def _kill_before(step: str) -> None:
 
 if os.environ.get("BROKERJOBS_TEST_WITHOUT_OBSTORE"):  # as if the extra were not installed, in children as well
     vars(sys)["modules"]["obstore"] = None
+if os.environ.get("BROKERJOBS_TEST_IMPATIENT"):  # a store that is away is asked once, instead of for twenty seconds
+    vars(importlib.import_module("brokerjobs.artifacts.remote"))["_RETRIES"].update(max_retries=0)
 
 
 def main() -> int:
