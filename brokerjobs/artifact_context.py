@@ -47,7 +47,7 @@ class JobArtifacts(Protocol):
         is a path (a str is one), bytes, a file open for reading bytes, or an iterable or async iterable of bytes; it is
         read once, from where it is, in pieces, and hashed on the way.  Files and iterables are read in a thread of its
         own, what is async on the handler's event loop.  `content_type` is like "text/csv", and recorded.  `keep_for` is
-        how long the staged copy is kept after its job's end if no consumer acknowledges it, at most ten years, by
+        how long the staged copy is kept after its job's end if no consumer acknowledges it, at most a year, by
         default `artifacts.keep` (seven days).
 
         A handler that is stopped while it waits stops its upload: nothing of it becomes an artifact.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NAME_LIMIT: Final = 1_000
 _CONTENT_TYPE: Final = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}(?:;[\x20-\x7e]{0,200})?")
-_LONGEST_KEEP: Final = timedelta(days=3650)
+_LONGEST_KEEP: Final = timedelta(days=365)  # as the ledger has it
 
 
 class Wanted:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from brokerjobs import (
@@ -344,6 +345,26 @@ def test_another_store__is_named_beside_this_one(depot: Depot, consumer: Consume
     assert f"artifacts.url here is {(tmp_path / 'elsewhere').as_uri()}" in str(refused.value)
     other.acknowledge(artifact, sha256=sha256_of(CONTENT), copied_to="vault")  # needs no store
     assert consumer.get(artifact).state == "acknowledged"
+
+
+def test_sql__alone_hands_over_to_any_language(depot: Depot, inbox: Path) -> None:
+    artifact = depot.hand_over()
+    with psycopg.connect(depot.ledger.database.producer_url, autocommit=True) as archive:
+        [(row,)] = archive.execute("select brokerjobs.artifacts_v1(%s)", [artifact.job]).fetchall()
+        store, path = row["store"], row["path"]
+        part = inbox / ".sales.csv.part"
+        part.write_bytes((Path(store.removeprefix("file://")) / path).read_bytes())
+        assert (part.stat().st_size, sha256_of(part.read_bytes())) == (row["size"], row["sha256"])
+        copy = part.rename(inbox / "sales.csv")
+        said = archive.execute(
+            "select verdict from brokerjobs.acknowledge_artifact_v1(%s, %s, %s, 'archive')",
+            [row["id"], sha256_of(copy.read_bytes()), str(copy)],
+        ).fetchone()
+    assert said == ("acknowledged",)
+    assert copy.read_bytes() == CONTENT
+    acknowledged = depot.staging.shown(artifact.id).acknowledged
+    assert acknowledged is not None
+    assert (acknowledged.by, acknowledged.copied_to) == ("archive", str(copy))
 
 
 NAMES = ["../../etc/passwd", "/etc/passwd", "x" * 1_000, "\u202egnp.exe", "\x1b[2J\x07", "Größe 大きい.csv"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import assert_type
 
 from brokerjobs import (
@@ -25,6 +26,7 @@ from brokerjobs import (
     ProcessJobContext,
     RetryPolicy,
     ReviewContext,
+    StagedArtifact,
     StillUnknown,
     Submission,
     SyncClient,
@@ -192,6 +194,11 @@ async def produce(client: Client, session: object) -> None:
     assert_type(await client.find(charge, key="order-1"), JobHandle[Receipt] | None)
     assert_type(client.handle(charge, handle.id), JobHandle[Receipt])
     assert_type(await (await client.submit(forget, {"a": 1})).result(timeout=timedelta(seconds=1)), None)
+    [artifact] = await client.artifacts.list(handle, all_attempts=True)
+    assert_type(artifact, StagedArtifact)
+    assert_type(await client.artifacts.fetch(artifact, to="here"), Path)
+    assert_type((await client.artifacts.acknowledge(artifact.id, sha256="", copied_to="")).by, str)
+    await client.artifacts.fetch("sales.csv", to="here")  # type: ignore[arg-type]
     await client.submit(charge, Charge(1), priority="high", needs=[needs.one_of("gpu", ["a100"])])
     await client.submit(charge, Charge(1), priority="urgent")  # type: ignore[arg-type]
     await client.submit(charge, Charge(1), needs=["gpu=a100"])  # type: ignore[list-item]
@@ -213,6 +220,9 @@ def produce_in_threads(client: SyncClient, session: object) -> None:
     assert_type(client.find(charge, key="order-1"), SyncJobHandle[Receipt] | None)
     assert_type(client.handle(charge, handle.id), SyncJobHandle[Receipt])
     assert_type(client.submit(forget, {"a": 1}).result(timeout=timedelta(seconds=1)), None)
+    assert_type(client.artifacts.list(handle), list[StagedArtifact])
+    assert_type(client.artifacts.fetch(client.artifacts.get(handle.id), to=Path("here")), Path)
+    client.artifacts.acknowledge(handle.id, copied_to="")  # type: ignore[call-arg]
     client.submit_many(charge, [Submission(Charge(1), priority="low", needs=(needs.has("dataset", "coco"),))])
     client.submit(charge, Charge(1), priority=1)  # type: ignore[arg-type]
     client.submit(charge, Receipt("r"))  # type: ignore[misc]
