@@ -31,6 +31,7 @@ _COMMANDS: Final = {
     "types": "List job types, pause one, resume it.",
     "queues": "List queues, pause one, resume it.",
     "artifacts": "List large outputs of jobs, fetch one, acknowledge a copy of it.",
+    "lease": "Advise on leases, renewals and time limits, from recorded attempts.",
     "workers": "List workers: what they have, what they run, when they were heard of.",
     "quarantine": "List and export messages that were not ours to run.",
     "status": "Say in ten lines what is wrong, the worst first.",
@@ -49,6 +50,7 @@ _NOUNS: Final = (
     ["artifacts"],
     ["quarantine"],
     ["fence"],
+    ["lease"],
 )  # commands that have commands
 
 

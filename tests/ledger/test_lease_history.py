@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 import pytest
 
@@ -15,11 +13,9 @@ from brokerjobs.ledger.lease_history import Bounds, LeaseHistory, lease_history
 from brokerjobs.rules.failures import time_limit_failure
 from brokerjobs.rules.lease_advice import Current, advise
 from brokerjobs.rules.lease_history import Fate, PastAttempt
-from tests.ledger.ledger_caller import Caller, holding_of
+from tests.ledger.leasing import claimed, much_renewed
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from brokerjobs.ledger.calls import Holding
     from tests.ledger.ledger_driver import Ledger
 
@@ -37,19 +33,6 @@ def only(ledger: Ledger) -> PastAttempt:
     """The one attempt that is told of."""
     (attempt,) = told(ledger).attempts()
     return attempt
-
-
-def id_at(at: datetime) -> UUID:
-    """A UUIDv7 that was made then (RFC 9562)."""
-    milliseconds = int(at.timestamp() * 1000)
-    return UUID(int=milliseconds << 80 | 7 << 76 | random.getrandbits(12) << 64 | 2 << 62 | random.getrandbits(62))
-
-
-def claimed(ledger: Ledger, job: UUID | None = None) -> Holding:
-    """Claims a job, with an id of the ledger's time."""
-    answer = ledger.worker.claim(job or ledger.submit(), id_at(ledger.clock.now))
-    assert answer.verdict == "granted"
-    return holding_of(answer)
 
 
 def renewed(ledger: Ledger, holding: Holding, *after: float) -> None:
@@ -202,24 +185,11 @@ def test_history__is_bounded_whatever_is_asked_for(ledger: Ledger) -> None:
 def test_advice__on_what_the_ledger_tells(own_ledger: Ledger) -> None:
     """Of 300 attempts, each renewed every 10 s, one was given up while its worker lived."""
     ledger = own_ledger
-    holdings = [claimed(ledger) for _ in range(301)]
-    for _ in range(2):
-        ledger.clock.advance(10)
-        ledger.worker.fetch(calls.renew(holdings, [None] * len(holdings)))
-    ledger.clock.advance(5)
-    ledger.worker.fetch(
-        calls.complete([
-            ledger.worker.report(
-                one, {}, started_at=ledger.clock.after(-25), renewals=2, smallest_margin_seconds=19.9,
-                longest_round_trip_seconds=0.1,
-            )
-            for one in holdings[1:]
-        ])
-    )  # fmt: skip
+    (stopped,) = much_renewed(ledger, 301, stopped=1)
     ledger.clock.advance(26)
     ledger.coordinator.expire()
     ledger.clock.advance(60)
-    ledger.worker.complete(holdings[0])
+    ledger.worker.complete(stopped)
 
     advice = advise(Current(30, 600, repeatable=True), told(ledger).attempts())
 
@@ -232,7 +202,7 @@ def test_advice__on_what_the_ledger_tells(own_ledger: Ledger) -> None:
 def test_lease_history__is_for_those_who_look(ledger: Ledger) -> None:
     may: set[str] = set()
     for kind in ("producer", "worker", "coordinator", "reader", "operator"):
-        caller: Caller = ledger.open(kind)
+        caller = ledger.open(kind)
         query = "select has_function_privilege(p.oid, 'execute') from pg_proc p where p.proname = 'lease_history'"
         if caller.sql(query) == [(True,)]:
             may.add(kind)
