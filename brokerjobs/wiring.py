@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from uuid_utils.compat import uuid7
 
-from brokerjobs.artifacts.store import ArtifactStore
-from brokerjobs.artifacts.told import store_options
+from brokerjobs.artifacts.told import store_of, store_options
 from brokerjobs.broker.brokers import broker_at
 from brokerjobs.coordinator.coordinator import Coordinator
 from brokerjobs.coordinator.process import BrokerOptions, Options
@@ -188,10 +187,7 @@ def sweeping(settings: Settings) -> Sweeping | None:
     Raises ConfigurationError: a store that a coordinator cannot speak to would fill up silently.
     """
     told = settings.artifacts
-    try:
-        store = ArtifactStore(store_options(told))
-    except RuntimeError:
-        # Without a URL the store is a folder of the user's, and this user has no home: nobody can have staged there.
+    if (store := store_of(told)) is None:
         return None
     return Sweeping(
         store=store,

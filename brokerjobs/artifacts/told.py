@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerjobs.artifacts.locations import StoreOptions, located
+from brokerjobs.artifacts.locations import StoreOptions, default_folder, located
+from brokerjobs.artifacts.store import ArtifactStore
 
 if TYPE_CHECKING:
     from brokerjobs.settings import ArtifactSettings
@@ -20,3 +21,16 @@ def store_options(told: ArtifactSettings) -> StoreOptions:
         max_size=told.max_size,
         keep=told.keep,
     )
+
+
+def store_of(told: ArtifactSettings) -> ArtifactStore | None:
+    """That store; None if there is none, which is so for a user without a home if the settings name none.
+
+    Raises ConfigurationError.
+    """
+    if told.url is None:
+        try:
+            default_folder()
+        except RuntimeError:
+            return None
+    return ArtifactStore(store_options(told))

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 def artifacts(overview: Data) -> Iterator[Line]:
     """Copies that are not what was staged; those that nobody fetched in time; and what is not removed."""
-    seen = overview.get("artifacts") or {}  # not said by a ledger that `brokerjobs setup` has still to renew
+    # Not said by a ledger that `brokerjobs setup` has still to renew.
+    seen: Data = overview.get("artifacts", {})
     if count := seen.get("hash_mismatch", 0):
         yield Line(
             "artifacts",

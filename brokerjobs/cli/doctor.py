@@ -30,6 +30,7 @@ def doctor(
 ) -> None:
     """Say what is wrong with ledger, broker and processes, worst first, and what to do about it; changes nothing.
 
+    Writes a probe object to the store of artifacts, if that is in use, and removes it.
     Any login that was granted a kind will do.  Ends with 0 if nothing fails, else with the code of the gravest failure.
     """
     flags = {"database_url": database_url, "broker_url": broker_url, "broker.management_url": management_url}

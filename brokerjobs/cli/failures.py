@@ -130,6 +130,7 @@ _CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (errors.AcknowledgementRefused, ExitCode.REFUSED),
     (errors.HashMismatch, ExitCode.ENDED_BADLY),
     (errors.ArtifactStoreUnavailable, ExitCode.UNREACHABLE),
+    (errors.ArtifactStoreFull, ExitCode.UNREACHABLE),
     (errors.ArtifactStoreRefused, ExitCode.CONFIGURATION),
     (errors.JobFailed, ExitCode.ENDED_BADLY),
     (errors.JobCancelled, ExitCode.ENDED_BADLY),

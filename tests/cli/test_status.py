@@ -13,6 +13,7 @@ from brokerjobs.ledger import calls, pauses, services
 from brokerjobs.ledger.decisions import Request
 from tests.ledger.ledger_caller import TEMPORARY
 from tests.ledger.ledger_driver import Doors, Ledger
+from tests.ledger.staging import DAY, HOUR, MINUTE, Staging
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -235,6 +236,44 @@ def test_status__tells_of_paused_types_and_quarantine(operator: Command, ledger:
     found = about(operator, ledger)
     assert "1 message went to quarantine in the last day" in found["quarantine"]["message"]
     assert found["quarantine"]["next"] == "brokerjobs quarantine list"
+
+
+def test_status__tells_of_artifacts_and_their_stores(operator: Command, ledger: Ledger) -> None:
+    staging = Staging(ledger)
+    _, other = staging.handed_over("a", keep_for=30 * DAY)
+    _, left = staging.handed_over("b", keep_for=MINUTE)
+    staging.mismatch(other)
+    ledger.clock.advance(MINUTE)
+    assert staging.sweep() == {left: "unacknowledged"}
+
+    def told() -> list[tuple[str, str]]:
+        lead(ledger)
+        return [
+            (line["level"], line["message"])
+            for line in lines(operator, ledger)
+            if line["about"] == "artifacts" or staging.store in line["message"]
+        ]
+
+    mismatch = ("fail", "1 staged copy is not what was staged, or missing")
+    assert told() == [mismatch, ("warn", "nobody acknowledged 1 artifact in time: removed in the last day")]
+    shown = operator("artifacts", "list", "--state", "hash_mismatch", "--all-attempts", "-o", "json").ok()
+    assert str(other) in shown.out
+
+    ledger.clock.advance(HOUR)
+    staging.sweep()
+    ledger.clock.advance(MINUTE)
+    assert told()[-1] == (
+        "warn",
+        f"1 artifact is to be removed from {staging.store} and not gone, the first for 1h1m",
+    )
+    staging.removed(left)
+    ledger.clock.advance(DAY)
+    assert told() == [mismatch]
+
+    staging.handed_over("c", keep_for=MINUTE)
+    ledger.clock.advance(DAY)
+    assert told()[-1][1].startswith(f"nobody has looked after {staging.store} for ")
+    assert told()[-1][1].endswith(": nothing is removed from it")
 
 
 def test_status__tells_of_a_storm_of_retries(operator: Command, ledger: Ledger) -> None:

@@ -38,6 +38,7 @@ def test_patient__who_is_well_has_nothing(patient: Patient) -> None:
         "probes",
         "reviews",
         "quarantine",
+        "artifacts",
         "clocks",
         "connections",
         "transactions",
@@ -119,7 +120,7 @@ def test_login__of_a_process_that_was_never_granted_its_kind_fails(patient: Pati
 
     found = patient.examine().only("roles", "fail")
 
-    assert "brokerjobs_test_producer lacks acked, asked, beat, claim" in found.message
+    assert "brokerjobs_test_producer lacks acked, artifact_discard, artifact_ready, " in found.message
     assert found.next == "brokerjobs setup --grant worker=brokerjobs_test_producer"
 
 

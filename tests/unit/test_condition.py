@@ -25,6 +25,17 @@ WELL: dict[str, Any] = {
     "quarantined": {"messages": 0},
     "paused": [],
     "paused_queues": [],
+    "artifacts": {"hash_mismatch": 0, "expired_unacknowledged": 0, "example": None, "orphans": 7},
+    "stores": [],
+}
+STORE: dict[str, Any] = {
+    "store": "s3://b",
+    "artifacts": 9,
+    "unswept": 0,
+    "unswept_seconds": None,
+    "unremoved": 0,
+    "unremoved_seconds": None,
+    "orphans": 3,
 }
 FINE: dict[str, Any] = {
     "route": "shop.q.a",
@@ -105,3 +116,33 @@ def test_condition__says_or_more_where_the_ledger_stops_counting() -> None:
     assert late.message == "10000 or more reviews are open, the oldest for 5s"
     assert condition_of(WELL | {"queued": 10_000}).summary == "0 running, 10000 or more waiting; 1 worker alive"
     assert condition_of(WELL | {"queued": 9_999}).summary == "0 running, 9999 waiting; 1 worker alive"
+
+
+def test_condition__copies_that_are_not_what_was_staged_come_first_of_artifacts() -> None:
+    first, second = lines(artifacts={"hash_mismatch": 2, "expired_unacknowledged": 1})
+    assert (first.about, first.level) == ("artifacts", Level.FAIL)
+    assert first.message == "2 staged copies are not what was staged, or missing"
+    assert first.next == "brokerjobs artifacts list --state hash_mismatch --all-attempts"
+    assert (second.level, second.next) == (
+        Level.WARN,
+        "brokerjobs artifacts list --state expired_unacknowledged",
+    )
+    assert second.message == "nobody acknowledged 1 artifact in time: removed in the last day"
+
+
+def test_condition__of_a_store_tells_of_what_is_not_removed() -> None:
+    assert lines(stores=[STORE]) == []
+    kept = line(stores=[STORE, STORE | {"unremoved": 2, "unremoved_seconds": 7200, "unswept": 5, "unswept_seconds": 1}])
+    assert (kept.about, kept.level, kept.next) == ("store", Level.WARN, "brokerjobs doctor")
+    assert kept.message == "2 artifacts are to be removed from s3://b and not gone, the first for 2h"
+    alone = line(stores=[STORE | {"unswept": 5, "unswept_seconds": 7200}])
+    assert alone.message == "nobody has looked after s3://b for 2h: nothing is removed from it"
+
+
+def test_condition__of_a_ledger_that_knows_no_artifacts_says_nothing_of_them() -> None:
+    older = {key: value for key, value in WELL.items() if key not in {"artifacts", "stores"}}
+    assert condition_of(older).well
+
+
+def test_condition__a_store_that_nobody_sweeps_any_more_is_no_service_without_a_tick() -> None:
+    assert lines(services=[*LED, {"name": "sweeper s3://before", "seconds_left": -1e6}]) == []

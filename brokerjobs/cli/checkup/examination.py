@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerjobs.cli.checkup import broker_checks, looks, process_checks, server_checks, setup_checks
+from brokerjobs.cli.checkup import artifact_checks, broker_checks, looks, process_checks, server_checks, setup_checks
 from brokerjobs.cli.checkup.findings import Limits, worst_first
 from brokerjobs.coordinator.coordinator import service_names
 
@@ -42,6 +42,7 @@ def _checked(seen: Looks, settings: Settings, limits: Limits) -> Iterator[Findin
         if seen.clock is not None:
             yield from server_checks.clocks(ledger, seen.clock, limits)
         yield from broker_checks.consumer_timeout(settings.broker.consumer_timeout, ledger, seen.policies)
+    yield from artifact_checks.artifacts(ledger, seen.store, limits)
     if seen.broker is not None:
         yield from broker_checks.topology(seen.broker, ledger)
     if seen.server is not None:

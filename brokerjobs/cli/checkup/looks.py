@@ -1,4 +1,4 @@
-"""Looks at both servers; what cannot be seen is a finding of its own, and stops no other look."""
+"""Looks at both servers and the artifact store; what cannot be seen is a finding of its own, and stops no other."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from brokerjobs.broker import brokers, management
 from brokerjobs.broker.topology import Topology
 from brokerjobs.cli import failures
+from brokerjobs.cli.checkup import store_look
 from brokerjobs.cli.checkup.findings import Finding, fail, warn
 from brokerjobs.cli.failures import ExitCode
 from brokerjobs.ledger import inspection, schema
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from brokerjobs.broker.inspection import Inspection
+    from brokerjobs.cli.checkup.store_look import StoreLook
     from brokerjobs.settings import Settings
 
 T = TypeVar("T")
@@ -29,6 +31,7 @@ _SCHEMA: Final = "schema"
 _GRANT: Final = "brokerjobs setup --grant reader=LOGIN, with the login that owns the ledger"
 _BROKER: Final = "broker"
 _TIMEOUT: Final = "consumer timeout"
+_ARTIFACTS: Final = "artifacts"
 _SETUP: Final = "brokerjobs setup module:app"
 _TAG: Final = "rabbitmqctl set_user_tags USER monitoring"
 _MANAGEMENT: Final = (
@@ -55,6 +58,7 @@ class Looks:
     broker: Inspection | None = None
     policies: dict[str, timedelta] | None = None
     """Consumer time-outs that policies give queues; None if no management API was asked."""
+    store: StoreLook | None = None
     trouble: list[Finding] = field(default_factory=list[Finding])
 
     def attempt(self, check: str, look: Callable[[], T], *, required: bool = True) -> T | None:
@@ -85,7 +89,7 @@ def _next(check: str, complaint: failures.Complaint) -> str:
 
 
 def look(settings: Settings) -> Looks:
-    """Look at both servers, one after the other; raises nothing of theirs."""
+    """Look at both servers and the store, one after the other; raises nothing of theirs."""
     looks = Looks()
     url = looks.attempt(_LEDGER, settings.need_database_url)
     if url is not None:
@@ -100,6 +104,7 @@ def look(settings: Settings) -> Looks:
                 lambda: management.consumer_timeouts(given.get_secret_value(), url),
                 required=False,
             )
+    looks.store = looks.attempt(_ARTIFACTS, lambda: store_look.look(settings, looks.ledger))
     return looks
 
 
