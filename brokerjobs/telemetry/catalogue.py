@@ -17,7 +17,7 @@ DURATION_BUCKETS: Final = (
 )
 """Of waiting and of handlers, in seconds."""
 MARGIN_BUCKETS: Final = (0.0, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
-"""Of what was left of a lease, in seconds; below zero it had run out."""
+"""Of what was left of a lease, in seconds; what had run out is in the first."""
 
 
 class Instrument(StrEnum):

@@ -78,27 +78,28 @@ def configure(*, service_name: str | None = None, instance_id: str | None = None
 
 
 def _set_up(resource: Resource, *, traces: bool, measures: bool) -> bool:
-    made = False
-    if traces and (exporters := _span_exporters()):
+    """Sets up what is wanted; what is wrong is raised before anything is."""
+    exporters = _span_exporters() if traces else []
+    readers = _metric_readers() if measures else []
+    decides = sampler()
+    if exporters:
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415  # an extra
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
 
         from brokerjobs.telemetry.processors import AttemptSpanProcessor  # noqa: PLC0415
 
         # What waits at the exit is sent by `flusher`, which does not wait for ever.
-        provider = TracerProvider(sampler=_sampler(), resource=resource, shutdown_on_exit=False)
+        provider = TracerProvider(sampler=decides, resource=resource, shutdown_on_exit=False)
         provider.add_span_processor(AttemptSpanProcessor())
         size = None if "OTEL_BSP_MAX_QUEUE_SIZE" in os.environ else _QUEUE_SIZE
         for exporter in exporters:
             provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=size))
         trace.set_tracer_provider(provider)
-        made = True
-    if measures and (readers := _metric_readers()):
+    if readers:
         from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
 
         metrics.set_meter_provider(MeterProvider(readers, resource=resource, shutdown_on_exit=False))
-        made = True
-    return made
+    return bool(exporters or readers)
 
 
 def _resource(service_name: str | None, instance_id: str | None) -> Resource:
@@ -112,8 +113,11 @@ def _resource(service_name: str | None, instance_id: str | None) -> Resource:
     return Resource.create({name: value for name, value in ours.items() if name not in said})
 
 
-def _sampler() -> Sampler:
-    """As OTEL_TRACES_SAMPLER says; one that follows parents follows links as well, also if nothing is said."""
+def sampler() -> Sampler:
+    """As OTEL_TRACES_SAMPLER says; one that follows parents follows links as well, also if nothing is said.
+
+    Raises ConfigurationError if it names none of the standard's, or its argument is no ratio.
+    """
     from opentelemetry.sdk.trace import sampling  # noqa: PLC0415
 
     from brokerjobs.telemetry.sampler import LinkedParentSampler  # noqa: PLC0415

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import metrics, trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 log = logging.getLogger("brokerjobs.telemetry")
 
@@ -17,10 +20,17 @@ EXIT_SECONDS: Final = 5.0
 """For so long a process waits at its exit for what it has not sent."""
 
 
+def _flushable() -> list[Any]:
+    """The providers that have something to flush; those of the API alone have no such method."""
+    providers = (trace.get_tracer_provider(), metrics.get_meter_provider())
+    return [provider for provider in providers if callable(getattr(provider, "force_flush", None))]
+
+
 class Flusher:
     """A thread that flushes when it is asked to; made early, since none may be started when Python ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, providers: Callable[[], Sequence[Any]] = _flushable) -> None:
+        self._providers = providers
         self._wanted = threading.Semaphore(0)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -35,7 +45,7 @@ class Flusher:
 
     def flush(self, seconds: float) -> bool:
         """Flushes the providers of this process; False if they have not done it within `seconds`."""
-        if not any(_flushable()):
+        if not self._providers():
             return True
         self.arm()
         done = threading.Event()
@@ -59,19 +69,13 @@ class Flusher:
                 waiting, self._waiting = self._waiting, []
             if not waiting:
                 continue
-            for provider in _flushable():
+            for provider in self._providers():
                 try:
                     provider.force_flush()
                 except Exception as error:  # noqa: BLE001  # of somebody's exporter: the others are flushed all the same
                     log.warning("a provider of telemetry cannot be flushed: %s", error)
             for done in waiting:
                 done.set()
-
-
-def _flushable() -> list[Any]:
-    """The providers that have something to flush; those of the API alone have no such method."""
-    providers = (trace.get_tracer_provider(), metrics.get_meter_provider())
-    return [provider for provider in providers if callable(getattr(provider, "force_flush", None))]
 
 
 flusher: Final = Flusher()

@@ -102,7 +102,7 @@ def renewed(job_type: str, margin: float) -> None:
     """A lease was kept; `margin`: seconds that were left of it, below zero if it had run out."""
     if (made := measuring.instruments) is not None:
         made.add(c.RENEWALS, ("kept" if margin >= 0 else "late",))
-        made.record(c.LEASE_MARGIN, (job_types(job_type),), margin)
+        made.record(c.LEASE_MARGIN, (job_types(job_type),), max(0.0, margin))  # no histogram takes less
 
 
 def not_renewed(result: str, count: int = 1) -> None:
