@@ -88,7 +88,7 @@ ATTRIBUTES: Final = (
     Attribute(LEASE_SMALLEST_MARGIN, "double", "the least time that was left at a renewal, in seconds"),
     Attribute(QUEUE_DURATION, "double", "seconds from when the job could be claimed to its claim"),
     Attribute(REDELIVERED, "boolean", "the broker had delivered the message before"),
-    Attribute(NEEDS, "string[]", "what the job needs of a worker, at most 16 of them"),
+    Attribute(NEEDS, "string[]", "what the job type needs of a worker, as it is declared; at most 16 needs"),
     Attribute(OUTCOME, "string", "how the attempt ended, see the table of outcomes"),
     Attribute(REASON, "string", "why: of a rejection, a release or a failed job"),
     Attribute(LATE, "boolean", "the report came after the lease had been given up; absent if it did not"),

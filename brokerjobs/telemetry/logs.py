@@ -41,8 +41,7 @@ FIELDS: Final = {
 }
 """The fields of a line in JSON, in their order; after them comes what a logger adds by `extra=`."""
 
-_OF_ATTEMPT: Final = ("job_id", "job_type", "attempt_id", "attempt", "fencing_number")
-_OF_TRACE: Final = ("trace_id", "span_id", "trace_flags")
+_IN_BRACKETS: Final = ("job_id", "attempt", "fencing_number", "trace_id")
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _EXTRAS_AT_MOST: Final = 32
 _LONGEST: Final = 4_000
@@ -99,7 +98,7 @@ class TextFormatter(logging.Formatter):
         if record.exc_info and record.exc_info[1] is not None:
             line += f" | {_in_words(record.exc_info[1])}"
         said = vars(record)
-        facts = [f"{name}={said[name]}" for name in (*_OF_ATTEMPT, *_OF_TRACE[:2]) if name in said]
+        facts = [f"{name}={said[name]}" for name in _IN_BRACKETS if name in said]
         if facts:
             line += f" [{' '.join(facts)}]"
         return texts.redacted(_UNSAFE.sub(_visible, line))

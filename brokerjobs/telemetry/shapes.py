@@ -154,4 +154,5 @@ class Particulars(NamedTuple):
     limit: int | None = None
     """How many attempts its terms allow."""
     needs: Sequence[str] = ()
+    """As the job type declares them: filled in, a template would show a part of the payload."""
     key_hash: str | None = None
