@@ -126,8 +126,8 @@ def advise(current: Current, attempts: Sequence[PastAttempt]) -> Advice:
     lease = _lease(current, found, as_is)
     others = _others(current.lease, lease.seconds, MIN_LEASE.total_seconds(), MAX_LEASE.total_seconds())
     durations = [one.duration for one in attempts if one.completed]
-    limited = [one for one in attempts if one.limited]
-    limit = _time_limit(current, durations, limited, lease.seconds or current.lease)
+    limited = sum(one.limited for one in attempts)
+    limit = _time_limit(current, durations, lease.seconds or current.lease)
     limits = {"current": current.time_limit} | _others(current.time_limit, limit.seconds, 1e-6, YEAR.total_seconds())
     return Advice(
         attempts=len(attempts),
@@ -143,7 +143,7 @@ def advise(current: Current, attempts: Sequence[PastAttempt]) -> Advice:
         round_trip=spread([one.longest_round_trip for one in attempts if one.longest_round_trip is not None]),
         choices=(as_is, *(replay.lease(name, seconds, seconds * THIRD) for name, seconds in others.items())),
         limits=tuple(lease_choices.of_limit(name, seconds, durations) for name, seconds in limits.items()),
-        unrecorded=Unrecorded(len(lives), not_told, counts["false_expiry"], counts["silent"], len(limited)),
+        unrecorded=Unrecorded(len(lives), not_told, counts["false_expiry"], counts["silent"], limited),
     )
 
 
@@ -200,26 +200,20 @@ def _lease(current: Current, found: _Found, as_is: LeaseChoice) -> Advised:
     return _settled(current.lease, wanted, has, fails=fails)
 
 
-def _time_limit(current: Current, durations: Sequence[float], limited: Sequence[PastAttempt], lease: float) -> Advised:
+def _time_limit(current: Current, durations: Sequence[float], lease: float) -> Advised:
+    """Handlers that the current limit ended say nothing: if they are slow, others nearly reached it; else they hung."""
     has = len(durations)
     if has < NEEDED:
         return Advised(Verdict.TOO_LITTLE_DATA, None, has, NEEDED)
-    tolerated = TOLERATED[current.repeatable]
-    usual = all_but(durations, tolerated)
+    usual = all_but(durations, TOLERATED[current.repeatable])
     # It shall not cut what a lease is there to outlast, nor what completed before.
     wanted = max(_LIMIT_SAFETY * usual, 2 * max(durations), lease)
-    cut = sum(one.time_limit >= current.time_limit for one in limited)
-    # Handlers that it ended are slow ones if others nearly reached it, else rather hung ones.
-    slow = cut > int(tolerated * (has + cut)) and usual > current.time_limit / 2
-    if slow:
-        wanted = max(wanted, 2 * current.time_limit)
-    return _settled(current.time_limit, min(rounded_up(wanted), YEAR.total_seconds()), has, fails=slow)
+    return _settled(current.time_limit, min(rounded_up(wanted), YEAR.total_seconds()), has, fails=False)
 
 
 def _settled(current: float, wanted: float, has: int, *, fails: bool) -> Advised:
-    if not fails and _ENOUGH * wanted <= current <= _MUCH * wanted:
-        return Advised(Verdict.KEEP, current, has, NEEDED)
-    if wanted == current:
+    near = _ENOUGH * wanted <= current <= _MUCH * wanted
+    if wanted == current or (near and not fails):
         return Advised(Verdict.KEEP, current, has, NEEDED)
     return Advised(Verdict.LENGTHEN if wanted > current else Verdict.SHORTEN, wanted, has, NEEDED)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 THIRD: Final = 1 / 3  # of its lease, after which a worker renews if nobody says otherwise
+_LEAST_SHARE: Final = 1e-6  # an effect may have its lease lengthened right after the claim: that is no interval
 _JITTER: Final = 0.1  # by which the worker lets an interval vary
 
 
@@ -103,7 +104,7 @@ def share_of_lease(attempts: Sequence[PastAttempt]) -> float | None:
     The median, since a worker that stood still makes the mean of its own attempt longer.
     """
     shares = [one.granted / one.renewals / one.lease for one in attempts if one.renewals and one.granted > 0]
-    return min(1.0, median(shares)) if shares else None
+    return min(1.0, max(_LEAST_SHARE, median(shares))) if shares else None
 
 
 @dataclass(frozen=True, slots=True)
