@@ -109,7 +109,9 @@ class Sweeper:
         self._until = 0.0
         """When the tick has to end."""
         self._rests_until = 0.0
-        self._round = _Round(monotonic())
+        # A process that has just come first removes what is due.
+        now = monotonic()
+        self._round = _Round(now, next_page_at=now + told.every.total_seconds())
         self._complaints: set[str] = set()
 
     async def run_once(self) -> timedelta:

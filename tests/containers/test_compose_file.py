@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 SERVICES: Final = compose.services()
 LONG: Final = sorted(name for name, one in SERVICES.items() if compose.goes_on(one))
 OURS: Final = sorted(name for name, one in SERVICES.items() if "build" in one)
+URL: Final = "BROKERJOBS_ARTIFACTS__URL"
 TEXT: Final = images.COMPOSE_FILE.read_text()
 _VARIABLE: Final = re.compile(r"(?<!\$)\$\{(\w+)(:-([^}]*))?\}")
 
@@ -52,6 +53,15 @@ def test_services_that_go_on__have_a_health_check_and_are_started_again(name: st
     assert set(service["healthcheck"]) >= {"test", "interval", "timeout", "retries", "start_period"}
     if "build" in service:
         assert service["environment"]["BROKERJOBS_WORKER__ALIVE_FILE"] in service["healthcheck"]["test"][1]
+
+
+def test_artifacts__are_in_one_volume_of_whoever_stages_and_sweeps() -> None:
+    sharing = {name for name, one in SERVICES.items() if "artifacts:/artifacts" in one.get("volumes", [])}
+    told = {name for name, one in SERVICES.items() if one.get("environment", {}).get(URL) == "/artifacts"}
+
+    assert sharing == told == {"coordinator-1", "coordinator-2", "worker"}
+    dockerfile = (images.ROOT / "config/docker/Dockerfile").read_text()
+    assert "install -d -o brokerjobs -m 700 /artifacts" in dockerfile
 
 
 def test_services_that_end__are_waited_for() -> None:
