@@ -241,7 +241,7 @@ FLAWS: Final = (
         "once in the product: a refused result moves a waiting job to review",
         "late outcome and success, it did not happen, claim and effect",
         _NO_CALL_FAILS,
-        (("refuse_result", "v_waits_on := s.state = 'queued' and d.state = 'review';", "v_waits_on := false;"),),
+        (("refuse_result", "v_waits_on := s.state = 'queued' and d.state = 'review' or", "v_waits_on :="),),
     ),
     Flaw(
         "once in the product: a late outcome changes the row of a job that has ended",
