@@ -7,13 +7,15 @@ import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 from opentelemetry.trace import get_current_span
+from uuid_utils.compat import uuid7
 
 from brokerjobs.rules.states import ReportAs
 from brokerjobs.telemetry import spans
-from brokerjobs.telemetry.attempts import NOTHING, Topology
+from brokerjobs.telemetry.attempts import NOTHING, Topology, seconds_since_made
 from brokerjobs.telemetry.events import Event
 from brokerjobs.telemetry.names import SCHEMA_URL, SCOPE
 from brokerjobs.telemetry.outcomes import Outcome
@@ -267,6 +269,14 @@ def test_spans__have_nothing_of_the_payload_and_no_key(provider: TracerProvider,
     assert "4711" not in text
     assert "order-991" not in text
     assert "the bank is away" not in text
+
+
+def test_the_age_of_a_job__is_read_from_its_id() -> None:
+    age = seconds_since_made(uuid7())
+
+    assert age is not None
+    assert -0.1 < age < 1.0
+    assert seconds_since_made(uuid4()) is None
 
 
 def test_without_a_provider__there_is_one_object_for_all_attempts() -> None:
