@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from brokerjobs.coordinator.service import LED_ELSEWHERE
+from brokerjobs.coordinator.sweeper import service_name
 from brokerjobs.ledger import services
 from tests.coordinator.stage import NOW, process
 from tests.coordinator.sweeping_stage import EVERY
@@ -285,7 +286,7 @@ async def test_sweeper__of_another_store_does_not_keep_it_from_its_own(depot: De
     _, safe = depot.handed_over()
     depot.acknowledge(safe)
     depot.ledger.clock.advance(HOUR)
-    await depot.connection.fetch(services.lead("sweeper s3://another", process("another"), 60))
+    await depot.connection.fetch(services.lead(service_name("s3://another"), process("another"), 60))
 
     assert await depot.sweeper().tick() == EVERY
 
