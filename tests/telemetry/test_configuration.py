@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,8 +32,8 @@ metrics.submitted("payment.charge", "created")
 """
 
 
-def ran(program: str, variables: dict[str, str]) -> str:
-    """What a program printed; none of this process's OTEL_ variables are its own."""
+def ran(program: str, variables: dict[str, str], complaint: str = "") -> str:
+    """What a program printed; none of this process's OTEL_ variables are its own. `complaint`: all that it logged."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
     environment = {**kept, "PYTHONPATH": str(ROOT), **variables}
     done = subprocess.run(
@@ -45,7 +46,7 @@ def ran(program: str, variables: dict[str, str]) -> str:
         timeout=30,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    assert done.stderr == complaint
     return done.stdout
 
 
@@ -70,6 +71,21 @@ def test_configure__sends_all_at_the_exit_and_says_who_it_is(receiver: Receiver)
         assert resource["service.name"] == "payments"
         assert resource["service.instance.id"] == "worker-7"
         assert resource["telemetry.sdk.language"] == "python"
+
+
+def test_configure__lets_no_exit_wait_for_a_receiver_that_does_not_answer(receiver: Receiver) -> None:
+    receiver.may_answer.clear()
+    program = (
+        "from brokerjobs.telemetry import configure, flushing\n"
+        f"flushing.EXIT_SECONDS = 0.2\nconfigure()\n{_ONE_JOB}"
+        "import time; print(time.monotonic())"
+    )
+    complaint = "what was not sent within 0.2 s is left: spans and metrics wait for their receiver\n"
+
+    left_at = float(ran(program, {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url}, complaint))
+
+    assert time.monotonic() - left_at < 5.0  # the exporter itself would wait for ten seconds and more
+    assert receiver.asked.is_set()
 
 
 def test_configure__lets_the_variables_win(receiver: Receiver) -> None:
