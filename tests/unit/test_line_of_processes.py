@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -212,6 +213,7 @@ def test_discard__is_said_and_waited_for_a_second_at_most(ends: Ends) -> None:
 def test_fork__asks_nothing(ends: Ends) -> None:
     pid = os.fork()
     if pid == 0:
+        signal.alarm(10)  # it would wait for an answer
         try:
             ends.ledger.stage(UPLOAD)
         except BrokerjobsError:
