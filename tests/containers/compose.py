@@ -23,9 +23,11 @@ _PORTS: Final = ("POSTGRES_PORT", "RABBITMQ_PORT", "RABBITMQ_MANAGEMENT_PORT")
 _COMMAND_SECONDS: Final = 600.0
 
 
-def services() -> dict[str, dict[str, Any]]:
-    """The services of the file, anchors merged and variables as they are written."""
-    return dict(yaml.safe_load(images.COMPOSE_FILE.read_text())["services"])
+def services(profile: str | None = None) -> dict[str, dict[str, Any]]:
+    """The services of the file, anchors merged and variables as they are written; those of a profile, or of none."""
+    wanted = [] if profile is None else [profile]
+    every: dict[str, dict[str, Any]] = yaml.safe_load(images.COMPOSE_FILE.read_text())["services"]
+    return {name: one for name, one in every.items() if one.get("profiles", []) == wanted}
 
 
 def goes_on(service: dict[str, Any]) -> bool:

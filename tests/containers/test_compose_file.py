@@ -106,7 +106,7 @@ def test_passwords__come_from_variables_with_defaults_and_nowhere_else() -> None
     found = {name: default for name, _, default in _VARIABLE.findall(TEXT) if name.endswith("_PASSWORD")}
 
     assert set(found.values()) == {"development"}
-    assert len(found) == 9
+    assert len(found) == 10
     assert all(url.startswith("${") for url in re.findall(r"//\w+:([^@]+)@", TEXT))
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import psycopg
 import pytest
+import yaml
 from psycopg.types.json import Jsonb
 
 from brokerjobs import needs
@@ -155,6 +157,17 @@ def test_demand__behind_a_backlog_that_is_not_looked_through_is_never_nothing(ow
     assert (demand(own_ledger), demand(own_ledger, "mail")) == (3, 1)
     own_ledger.submit("other")
     assert demand(own_ledger, "mail") == 1
+
+
+def test_demand__is_what_the_scaled_object_of_kubernetes_asks(ledger: Ledger) -> None:
+    file = Path(__file__).parents[2] / "config/kubernetes/scaled-object.yaml"
+    scaled = next(yaml.safe_load_all(file.read_text()))
+    query = scaled["spec"]["triggers"][0]["metadata"]["query"]
+    ledger.submit()
+    assert query.count("'shop'") == 1
+
+    asked = ledger.open("reader").connection.execute(query.replace("'shop'", f"'{ledger.place.namespace}'"))
+    assert asked.fetchall() == [(1,)]
 
 
 @pytest.mark.parametrize("kind", ["producer", "worker", "coordinator"])
