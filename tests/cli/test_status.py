@@ -259,9 +259,10 @@ def test_status__tells_of_artifacts_and_their_stores(operator: Command, ledger: 
     shown = operator("artifacts", "list", "--state", "hash_mismatch", "--all-attempts", "-o", "json").ok()
     assert str(other) in shown.out
 
-    ledger.clock.advance(HOUR)
-    staging.sweep()
-    ledger.clock.advance(MINUTE)
+    ledger.clock.advance(HOUR - MINUTE)
+    staging.sweep()  # asked for again, since nobody has said that it is gone
+    assert [level for level, _ in told()] == ["fail", "warn"]
+    ledger.clock.advance(2 * MINUTE)
     assert told()[-1] == (
         "warn",
         f"1 artifact is to be removed from {staging.store} and not gone, the first for 1h1m",
@@ -274,6 +275,14 @@ def test_status__tells_of_artifacts_and_their_stores(operator: Command, ledger: 
     ledger.clock.advance(DAY)
     assert told()[-1][1].startswith(f"nobody has looked after {staging.store} for ")
     assert told()[-1][1].endswith(": nothing is removed from it")
+
+    ledger.clock.advance(30 * DAY)
+    swept = staging.sweep()
+    assert swept[other] == "mismatch"
+    staging.removed(*swept)
+    assert mismatch in told()
+    ledger.clock.advance(DAY + MINUTE)
+    assert told() == []
 
 
 def test_status__tells_of_a_storm_of_retries(operator: Command, ledger: Ledger) -> None:
