@@ -6,10 +6,11 @@ the ledger in tests/ledger/test_demand.py.
 
 from __future__ import annotations
 
+import copy
 import re
 from typing import Any, Final
 
-import kubernetes_validate
+import kubernetes_validate  # type: ignore[import-untyped]  # it comes without types
 import pytest
 import yaml
 
@@ -46,7 +47,7 @@ def test_object__is_valid_and_has_no_unknown_field(name: str, version: str) -> N
 
 
 def test_validation__sees_a_misspelt_field() -> None:
-    broken = yaml.safe_load(yaml.safe_dump(OBJECTS["worker/Deployment"]))
+    broken = copy.deepcopy(OBJECTS["worker/Deployment"])
     broken["spec"]["template"]["spec"]["terminationGraceSeconds"] = 1
 
     with pytest.raises(kubernetes_validate.ValidationError, match="terminationGraceSeconds"):
