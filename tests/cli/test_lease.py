@@ -78,8 +78,18 @@ def test_advise__as_json_has_every_figure(operator: Command, ledger: Ledger) -> 
     assert [(one["name"], one["lease_seconds"], one["false_expiries"]) for one in told["choices"]] == [
         ("current", 30, 1), ("advised", 45, 0), ("shorter", 22.5, 1), ("longer", 90, 0),
     ]  # fmt: skip
+    assert "lost their lease while their worker lived: 1; lost and not" in advised(operator, ledger)
     assert told["unrecorded"]["false_expiries"] == 1
     assert (told["sample"]["whole"], told["sample"]["running"]) == (True, 0)
+
+
+def test_advise__says_only_of_what_shall_change_how_to_set_it(operator: Command, ledger: Ledger) -> None:
+    much_renewed(ledger, 300, silent=18)
+
+    page = advised(operator, ledger)
+
+    assert "lease: keep 30s" in page
+    assert "set: time_limit=timedelta(minutes=3) where work is declared" in page
 
 
 def test_advise__of_little_data_says_how_many_attempts_it_has_and_needs(operator: Command, ledger: Ledger) -> None:

@@ -13,7 +13,8 @@ from brokerjobs.ledger.lease_history import Bounds, LeaseHistory, lease_history
 from brokerjobs.rules.failures import time_limit_failure
 from brokerjobs.rules.lease_advice import Current, advise
 from brokerjobs.rules.lease_history import Fate, PastAttempt
-from tests.ledger.leasing import claimed, much_renewed
+from tests.ledger.leasing import claimed, id_at, much_renewed
+from tests.ledger.ledger_caller import holding_of
 
 if TYPE_CHECKING:
     from brokerjobs.ledger.calls import Holding
@@ -119,12 +120,22 @@ def test_history__leaves_out_what_a_deadline_ended_what_runs_and_what_is_too_old
     ledger.clock.advance(6)
     ledger.coordinator.due()
     assert ledger.rows.state(at_deadline.job_id).state == "failed"
+    assert ledger.worker.complete(at_deadline).verdict == "rejected"
     claimed(ledger)
 
     recent, all_of_it = told(ledger, since=timedelta(hours=1)), told(ledger)
 
     assert (len(recent.leases), recent.running) == (0, 1)
     assert (len(all_of_it.leases), all_of_it.running) == (1, 1)
+
+
+def test_history__goes_by_the_ledgers_clock_where_a_workers_is_ahead(ledger: Ledger) -> None:
+    answer = ledger.worker.claim(ledger.submit(), id_at(ledger.clock.after(7200)))
+    ledger.clock.advance(3660)
+    ledger.worker.complete(holding_of(answer))
+
+    assert told(ledger, since=timedelta(hours=1)).leases == []
+    assert told(ledger, since=timedelta(hours=2)).leases == [30]
 
 
 def test_history__has_a_row_for_every_registered_type_and_none_for_others(ledger: Ledger) -> None:
@@ -173,6 +184,8 @@ def test_history__of_many_attempts_is_a_sample_from_all_of_the_time(own_ledger: 
     )
     assert sampled(ledger, 6, 0, 0).looked == 6
     assert sampled(ledger, 60, 9, 2).looked == 60, "what the newest are is not told twice"
+    assert (told(ledger, since=timedelta(hours=5)).looked, told(ledger).looked) == (15, 60)
+    assert sampled(ledger, 6, 2**31 - 1, 2**31 - 1).looked == 60, "bounded, so that it answers"
 
 
 def test_history__is_bounded_whatever_is_asked_for(ledger: Ledger) -> None:

@@ -3,7 +3,7 @@
 -- There is no index on the type of an attempt, so attempts are found by their ids, which grow with time (UUIDv7, by the
 -- clocks of workers): the newest p_newest of all types, and where the ledger has more than that, p_each of each of p_slices
 -- equal spans of the time before, so that a sample has seen every hour. `whole`: there were no more. `looked`: how many
--- were looked at, of whatever type. At most 200 000 of each kind.
+-- were looked at, of whatever type. At most 200 000 of each kind. What a deadline ended says nothing of leases.
 create or replace function lease_history(
   p_namespace text, p_type text, p_since interval, p_newest integer, p_slices integer, p_each integer)
 returns table (namespace text, type text, repeatable boolean, lease_seconds double precision, time_limit_seconds double precision,
@@ -14,8 +14,8 @@ returns table (namespace text, type text, repeatable boolean, lease_seconds doub
 language sql stable security definer set search_path = brokerjobs, pg_temp
 set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off as $$
   with span as materialized (
-    select t - p_since as since, least(greatest(p_newest, 1), 200000) as most, greatest(p_slices, 0) as slices,
-        least(greatest(p_each, 0), 200000 / greatest(p_slices, 1)) as each
+    select t - p_since as since, least(greatest(p_newest, 1), 200000) as most,
+        least(greatest(p_slices, 0), 10000) as slices, least(greatest(p_each, 0), 200000 / least(greatest(p_slices, 1), 10000)) as each
       from (select clock() as t offset 0) c
   ),
   recent as materialized (
@@ -42,7 +42,7 @@ set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_merg
     select j.namespace, j.type, date_part('epoch', j.lease) as lease, date_part('epoch', j.time_limit) as time_limit,
         a.id, a.claimed_at, a.lease_first_until, a.lease_last_until, a.closed_at, a.reported_at, a.observed_reported_at,
         a.observed_started_at, a.renewals, a.smallest_margin, a.longest_round_trip,
-        coalesce(a.closed_as = 'timed_out' and a.closed_why = 'lease expired', false) as was_lost,
+        coalesce(a.closed_as = 'timed_out', false) as was_lost,
         coalesce(a.reported_as = 'completed', false) as was_completed,
         coalesce(a.failure ->> 'type' = 'TimeLimitExceeded', false) as was_limited
       from looked k join job j on j.id = k.job_id join attempt a on a.id = k.id, span p
