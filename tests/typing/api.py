@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import assert_type
+from typing import TYPE_CHECKING, assert_type
 
 from brokerjobs import (
     App,
+    Artifact,
     CancelOutcome,
     Client,
     DidNotHappen,
@@ -34,6 +35,9 @@ from brokerjobs import (
     SyncJobHandle,
     needs,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,15 @@ async def _(order: Charge, ctx: JobContext) -> Receipt:
     await ctx.fence(within=object())
     await ctx.complete(Receipt("r"), within=object())
     ctx.check()
+    assert_type(await ctx.artifacts.put("a", Path("a"), content_type="text/csv", keep_for=timedelta(1)), Artifact)
+    await ctx.artifacts.put("b", pieces())
+    await ctx.artifacts.put("c", [b"x", bytearray(b"y")])
+    await ctx.artifacts.put("e", 7)  # type: ignore[arg-type]
     return Receipt("r")
+
+
+async def pieces() -> AsyncGenerator[bytes]:
+    yield b"x"
 
 
 @charge.handler
@@ -99,6 +111,10 @@ def _(order: Charge, ctx: SyncJobContext) -> Receipt:
         tx.execute("select %s", [order.cents])
     ctx.fence(within=object())
     ctx.complete(Receipt("r"), within=object())
+    assert_type(ctx.artifacts.put("a", b"x"), Artifact)
+    with Path("a").open("rb") as file:
+        ctx.artifacts.put("b", file)
+    ctx.artifacts.put("c", pieces())  # type: ignore[arg-type]
     return Receipt("r")
 
 
@@ -126,6 +142,7 @@ def _(order: Charge, ctx: JobContext) -> Receipt:
 @charge.handler(pool="process")
 def _(order: Charge, ctx: ProcessJobContext) -> Receipt:
     ctx.check()
+    assert_type(ctx.artifacts.put("a", "a path"), Artifact)
     ctx.transaction()  # type: ignore[attr-defined]
     return Receipt("r")
 
