@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -207,6 +208,23 @@ def test_link_in_place_of_an_object__is_not_followed(folder: ArtifactStore, tmp_
     folder.put("job/attempt/one", iter([b"1"]))
     folder.delete("job/attempt/one")
     assert (tmp_path / "private").read_text() == "not an artifact"
+
+
+def test_pipe_in_place_of_an_object__keeps_nobody_waiting(folder: ArtifactStore) -> None:
+    folder.put("job/attempt/one", iter([b"1"]))
+    place = folder_of(folder) / "job/attempt/one"
+    place.unlink()
+    os.mkfifo(place)
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(lambda: list(folder.read("job/attempt/one")))
+        try:
+            with pytest.raises(ArtifactStoreRefused, match="no regular file"):
+                reading.result(5)
+        finally:
+            with suppress(OSError):  # lets a reader that waits go on
+                os.close(os.open(place, os.O_WRONLY | os.O_NONBLOCK))
+    folder.delete("job/attempt/one")
+    assert folder.page(None, 10) == []
 
 
 def test_put__finds_its_folder_removed_just_then(folder: ArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:

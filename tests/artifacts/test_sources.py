@@ -22,13 +22,13 @@ from brokerjobs.artifacts.pump import PIECE
 from brokerjobs.artifacts.sources import Reading, Source, opened
 from brokerjobs.artifacts.transfers import Stop, Stopped, in_thread
 from brokerjobs.errors import ArtifactTooLarge, InvalidArtifact
-from tests.artifacts.objects import mebibytes
+from tests.artifacts.objects import MIB, mebibytes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
 
 FILES = Path("/proc/self/fd")
-LIMIT = 64 * PIECE
+LIMIT = 64 * MIB
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 
 
@@ -265,6 +265,41 @@ async def test_async_source__is_not_read_ahead_without_bound() -> None:
         await asyncio.sleep(0)
     wait.set()
     assert await running <= 4
+
+
+def changing() -> Iterator[memoryview]:
+    """One buffer that is filled again and again, as readinto does it."""
+    buffer = bytearray(4)
+    for number in range(20):
+        buffer[:] = number.to_bytes(4, "big")
+        yield memoryview(buffer)
+
+
+CHANGING = b"".join(number.to_bytes(4, "big") for number in range(20))
+
+
+def test_buffer__that_its_source_fills_again_is_what_was_given() -> None:
+    with opened(changing(), reading()) as pieces:
+        kept = [*pieces]  # a bucket's library keeps them until it has a part
+    assert b"".join(kept) == CHANGING
+    assert pieces.sha256 == expected(CHANGING)[2]
+
+
+async def test_buffer__that_its_async_source_fills_again_is_what_was_given() -> None:
+    assert await read_async(given_async(changing())) == expected(CHANGING)
+
+
+class NeverIterated:
+    """An async iterable by its looks."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:  # a common mistake: it is a plain method that is asked for
+        raise NotImplementedError
+
+
+async def test_async_source__that_cannot_be_iterated_is_an_error() -> None:
+    source: Any = NeverIterated()
+    with pytest.warns(RuntimeWarning, match="never awaited"), pytest.raises(TypeError, match="__aiter__"):
+        await asyncio.wait_for(read_async(source), 5)
 
 
 async def test_error_of_an_async_source__passes_as_it_is() -> None:

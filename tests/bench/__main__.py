@@ -25,7 +25,7 @@ import psycopg
 from brokerjobs.ledger import schema
 from brokerjobs.servers.postgres import PrivatePostgres
 from brokerjobs.servers.rabbitmq import PrivateRabbitMQ
-from tests.bench import draining, latency, memory, submitting
+from tests.bench import artifacts, draining, latency, memory, submitting
 from tests.bench.stage import DEFAULT, PREFETCH, ROOT, TUNED, Stage
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class Sizes:
     latency_seconds: int
     memory_jobs: int
     candidates: int
+    artifact_mib: int
 
 
 @contextmanager
@@ -142,6 +143,9 @@ async def run(stage: Stage, sizes: Sizes) -> dict[str, Any]:
         }
     if sizes.memory_jobs:
         figures["memory"] = asdict(await memory.measured(stage, sizes.memory_jobs))
+    if sizes.artifact_mib:
+        handed = await artifacts.measured(stage, sizes.artifact_mib, sizes.rounds, _say)
+        figures["artifacts"] = asdict(handed)
     await stage.publisher.close()
     return figures
 
@@ -177,6 +181,16 @@ def table(figures: dict[str, Any]) -> str:
             f"memory, {memory.SHAPE}, {held['jobs']} jobs: {held['warm_mb']} MB warm, {held['most_mb']} MB at most, "
             f"drift {held['drift']:.1%}"
         )
+    if handed := figures.get("artifacts"):
+        lines.append(
+            f"an artifact of {handed['mib']} MiB in a folder, seconds (of them fsync); "
+            f"{handed['most_mb']} MB resident at most"
+        )
+        lines.append(f"  sha256sum {handed['sha256sum_s']:.2f} + cp {handed['cp_s']:.2f}")
+        lines += [
+            f"  {what} {handed[f'{what}_s']:.2f} ({handed[f'{what}_fsync_s']:.2f}), ratio {handed[f'{what}_ratio']:.2f}"
+            for what in ("put", "fetch")
+        ]
     return "\n".join(lines)
 
 
@@ -199,6 +213,7 @@ def main() -> None:
     parser.add_argument("--latency-seconds", type=int, default=20)
     parser.add_argument("--memory-jobs", type=int, default=200_000)
     parser.add_argument("--candidates", type=int, default=0, help="rounds of other places for handlers (decision 0002)")
+    parser.add_argument("--artifact-mib", type=int, default=1024, help="size of the file that is staged and fetched")
     sizes = Sizes(**vars(parser.parse_args()))
     with servers() as stage:
         figures = asyncio.run(run(stage, sizes))
