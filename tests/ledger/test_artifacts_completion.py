@@ -235,8 +235,8 @@ def test_complete__of_a_batch_refuses_the_bad_one_alone(staging: Staging) -> Non
     ]
 
 
-def test_complete__of_a_type_that_is_not_repeatable_goes_to_review(staging: Staging) -> None:
-    """It had started, and what it did has been done (R8)."""
+def test_complete__of_a_type_that_is_not_repeatable_is_invalid_and_not_safe_to_retry(staging: Staging) -> None:
+    """Its handler had given its result: nothing is unknown, and what it did has been done (decision 0024)."""
     ledger = staging.ledger
     holding = take(staging, "once")
     ledger.worker.start(holding)
@@ -244,7 +244,7 @@ def test_complete__of_a_type_that_is_not_repeatable_goes_to_review(staging: Stag
 
     answers = [ledger.worker.complete(holding, reference) for _ in range(2)]
 
-    assert {(one.verdict, one.reason, one.state) for one in answers} == {("rejected", "artifact_not_ready", "review")}
+    assert {(one.verdict, one.reason, one.state) for one in answers} == {("rejected", "artifact_not_ready", "failed")}
     assert ledger.producer.record(holding.job_id)["attempts"][0]["safe_to_retry"]["safe"] is False
 
 

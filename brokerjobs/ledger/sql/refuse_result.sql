@@ -10,7 +10,7 @@ declare
   r report_answer;
   v_waits_on boolean;
   v_failure jsonb := case p_refusal when 'artifact_not_ready' then jsonb_build_object(
-    'class', 'invalid', 'type', 'ArtifactNotReady', 'message', artifacts_problem(s, p_result)) else '{}' end;
+    'class', 'invalid', 'classified', true, 'returned', true, 'type', 'ArtifactNotReady', 'message', artifacts_problem(s, p_result)) else '{}' end;
 begin
   select * into j from job x where x.id = s.job_id;
   d := decide(s, j, case p_refusal when 'artifact_not_ready' then 'failed' else 'refused' end, v_failure, t);
