@@ -43,6 +43,14 @@ def _said(name: str) -> frozenset[str]:
     return frozenset(re.findall(r"`(\w+)`", meaning))
 
 
+def _services() -> frozenset[str]:
+    """The coordinator's services, each of which names itself in its file."""
+    sources = (ROOT / "brokerjobs" / "coordinator").glob("*.py")
+    return frozenset(
+        name for one in sources for name in re.findall(r'^NAME: Final = "(.+)"$', one.read_text(), re.MULTILINE)
+    )
+
+
 VALUES: Final[dict[str, frozenset[str]]] = {
     _label(attributes.OUTCOME): frozenset(Outcome),
     _label(attributes.JOB_STATE): frozenset(JobState),
@@ -50,7 +58,7 @@ VALUES: Final[dict[str, frozenset[str]]] = {
     _label(attributes.FAILURE_CLASS): frozenset(FailureClass),
     _label(attributes.WORKER_STATE): _said(attributes.WORKER_STATE),
     _label(attributes.ATTEMPT_KIND): _said(attributes.ATTEMPT_KIND),
-    _label(attributes.SERVICE): _said(attributes.SERVICE),
+    _label(attributes.SERVICE): _services(),
     _label(attributes.RESULT): frozenset({"kept", "late", "lost", "failed", "confirmed", "refused", "unknown"}),
 }
 _REASONS: Final = frozenset(RejectReason)

@@ -82,6 +82,12 @@ def test_rule__names_what_the_catalogue_has(rule: dict[str, Any]) -> None:
     assert list(problems(rule["expr"], RECORDED)) == []
 
 
+@pytest.mark.parametrize("case", TESTS, ids=lambda case: case["name"].partition(":")[0])
+def test_case__is_of_series_that_the_catalogue_has(case: dict[str, Any]) -> None:
+    for one in case["input_series"]:
+        assert list(problems(one["series"])) == []
+
+
 def test_gauges_of_the_monitor__are_never_summed() -> None:
     seen = 0
     for rule in RULES:
