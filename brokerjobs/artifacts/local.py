@@ -93,6 +93,8 @@ class LocalFolder:
         with self._complaints():
             file = self._opened(path)
             try:
+                if not stat.S_ISREG(os.fstat(file).st_mode):
+                    raise complaints.refused(self._public, f"there is no regular file at {path}")
                 while piece := os.read(file, PIECE):
                     yield piece
             finally:
@@ -100,7 +102,8 @@ class LocalFolder:
 
     def _opened(self, path: str) -> int:
         try:
-            return os.open(self._folder / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            # Not blocking: a pipe that somebody has put there would keep the thread for ever.
+            return os.open(self._folder / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:
             self._require_folder()
             raise MissingObject(path) from None

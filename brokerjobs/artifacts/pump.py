@@ -57,12 +57,14 @@ class Pump:
         self._closing.close()
 
     async def _pump(self) -> None:
-        iterator = aiter(self._source)
+        iterator: Any = None
         error: BaseException | None = None
         try:
+            iterator = aiter(self._source)
             await self._room.acquire()
             async for chunk in iterator:
-                self._given.put(chunk)
+                # It is taken later, and whoever gave a buffer may have filled it again by then.
+                self._given.put(bytes(chunk) if isinstance(chunk, bytearray | memoryview) else chunk)
                 await self._room.acquire()
         except BaseException as raised:
             error = raised

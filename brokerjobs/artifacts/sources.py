@@ -166,8 +166,11 @@ def _flat(chunk: Any, reading: Reading) -> memoryview:
 
 
 def _cut(chunk: memoryview) -> Generator[Chunk]:
+    # A store may keep pieces for a while, and whoever gave a buffer may fill it again.
+    changes = not isinstance(chunk.obj, bytes)
     for start in range(0, len(chunk), PIECE):
-        yield chunk[start : start + PIECE]
+        piece = chunk[start : start + PIECE]
+        yield bytes(piece) if changes else piece
 
 
 def _of_file(source: Any, reading: Reading) -> Generator[Chunk]:

@@ -298,7 +298,7 @@ class NeverIterated:
 
 async def test_async_source__that_cannot_be_iterated_is_an_error() -> None:
     source: Any = NeverIterated()
-    with pytest.warns(RuntimeWarning, match="never awaited"), pytest.raises(TypeError, match="__aiter__"):
+    with pytest.warns(RuntimeWarning, match="never awaited"), pytest.raises(TypeError, match="not an async iterator"):
         await asyncio.wait_for(read_async(source), 5)
 
 
