@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from brokerjobs.ledger.lease_history import Bounds
 from tests.ledger.leasing import claimed, much_renewed
 
 if TYPE_CHECKING:
@@ -139,6 +140,17 @@ def test_advise__looks_back_as_far_as_it_is_told(operator: Command, ledger: Ledg
 
     assert "0 attempts have ended: all of the last 1h" in advised(operator, ledger, "--since", "1h")
     assert "3 attempts have ended: all of the last 3h" in advised(operator, ledger, "--since", "3h")
+
+
+def test_advise__says_that_it_looked_at_a_sample(
+    operator: Command, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("brokerjobs.ledger.lease_history.ONE", Bounds(newest=3, slices=0, each=0))
+    much_renewed(ledger, 5)
+
+    page = advised(operator, ledger)
+
+    assert "3 attempts have ended: a sample of the last 7d, out of 3 attempts of all types" in page
 
 
 def test_advise__says_what_nobody_told(operator: Command, ledger: Ledger) -> None:
