@@ -140,6 +140,23 @@ def test_demand__has_what_others_refused_and_these_capabilities_are_enough_for(l
     assert demand(ledger, capabilities=WITH_A100) == 1
 
 
+def test_demand__has_what_a_worker_without_its_handler_refused_only_for_workers_that_are_known(ledger: Ledger) -> None:
+    job = ledger.submit()
+    ledger.worker.claim(job, types=["once"])
+    assert ledger.rows.state(job).waiting == "placement"
+
+    assert demand(ledger) == 0
+    assert demand(ledger, capabilities=WITHOUT) == 1
+
+
+def test_demand__of_capabilities_is_without_jobs_that_wait_for_a_time(ledger: Ledger) -> None:
+    ledger.submit(not_before=timedelta(hours=1))
+    failed = ledger.worker.take(ledger.submit())
+    ledger.worker.fail(failed)
+
+    assert demand(ledger, capabilities=WITHOUT) == 0
+
+
 def test_demand__of_a_queue_that_nobody_knows_is_an_error(ledger: Ledger) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="knows no queue mial of namespace") as caught:
         demand(ledger, "mial")
