@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from brokerjobs.artifacts.locations import StoreOptions, default_folder, located
 from brokerjobs.artifacts.store import ArtifactStore
+from brokerjobs.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from brokerjobs.settings import ArtifactSettings
@@ -31,6 +32,6 @@ def store_of(told: ArtifactSettings) -> ArtifactStore | None:
     if told.url is None:
         try:
             default_folder()
-        except RuntimeError:
+        except (ConfigurationError, RuntimeError):
             return None
     return ArtifactStore(store_options(told))

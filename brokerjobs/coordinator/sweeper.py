@@ -39,8 +39,8 @@ Trouble: TypeAlias = ArtifactStoreUnavailable | ArtifactStoreRefused
 NAME: Final = "sweeper"
 _PAGE: Final = 1_000  # what S3 answers to one request
 _LONGEST_TICK: Final = timedelta(minutes=1)
-# Ten times as many are looked at in one statement, which takes half a millisecond for each (measured), and for which the
-# process's other services wait.  While there is more, the sweeper takes a third of the connection's time.
+# Ten times as many are looked at in one statement, which takes half a millisecond for each (measured); the process's
+# other services wait for it.  While there is more, the sweeper takes a third of the connection's time.
 _BATCH: Final = 25
 _REST: Final = 2
 _MORE: Final = "more"
