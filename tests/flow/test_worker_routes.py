@@ -224,7 +224,10 @@ async def test_first_claim__is_granted_by_what_the_worker_has_though_no_heartbea
     async def train(name: str) -> str:
         return name
 
-    monkeypatch.setattr(LeaseKeeper, "_send_beat", lambda _keeper: None)  # its thread has not come to it
+    def not_yet(_keeper: LeaseKeeper) -> None:
+        """Its thread has not come to it."""
+
+    monkeypatch.setattr(LeaseKeeper, "_send_beat", not_yet)
     async with flow(app, database, broker_url) as made, coordinating(made):
         (plain,) = await made.submit_many(train, ["a model"])
         (adding,) = await made.submit_many(train, ["a model"], needs=[needs.equal("disk", "ssd")])
