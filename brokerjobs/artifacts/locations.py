@@ -60,7 +60,11 @@ class Location:
 def located(url: str | None) -> Location:
     """Reads artifacts.url; raises ConfigurationError, which never repeats what may be a secret."""
     if url is None:
-        return _folder(default_folder())
+        try:
+            return _folder(default_folder())
+        except RuntimeError:
+            message = f"artifacts.url is not set, and this user has no home folder to stage in; give {_KINDS}"
+            raise ConfigurationError(message) from None
     if url.startswith("/"):
         return _folder(Path(url))
     try:
@@ -75,7 +79,10 @@ def located(url: str | None) -> Location:
 
 
 def default_folder() -> Path:
-    """Where artifacts are staged if nothing is set: in the user's own data, which no other machine sees."""
+    """Where artifacts are staged if nothing is set: in the user's own data, which no other machine sees.
+
+    Raises RuntimeError for a user without a home folder.
+    """
     data = os.environ.get("XDG_DATA_HOME", "")
     root = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
     return root / "brokerjobs" / "artifacts"

@@ -6,7 +6,7 @@ import asyncio
 import queue
 from concurrent.futures import CancelledError
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from brokerjobs.artifacts.transfers import Stop, Stopped
 
@@ -17,6 +17,7 @@ PIECE: Final = 64 * 1024
 """Bytes that are read, hashed and written at once: what was just hashed is still in the processor's cache, and buffers
 are memory that was just given back.  With 1 MiB a file of 1 GiB took up to twice as long.
 """
+_REFILLED: Final = (bytearray, memoryview)
 _AHEAD: Final = 2  # chunks that wait to be taken
 
 
@@ -64,7 +65,7 @@ class Pump:
             await self._room.acquire()
             async for chunk in iterator:
                 # It is taken later, and whoever gave a buffer may have filled it again by then.
-                self._given.put(bytes(chunk) if isinstance(chunk, bytearray | memoryview) else chunk)
+                self._given.put(bytes(cast("bytes", chunk)) if isinstance(chunk, _REFILLED) else chunk)
                 await self._room.acquire()
         except BaseException as raised:
             error = raised

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from brokerjobs.artifacts.locations import StoreOptions, located
 from brokerjobs.artifacts.store import ArtifactStore
 from brokerjobs.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -41,6 +38,16 @@ def test_located__folder_of_the_user_by_default(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert located(None).folder == tmp_path / "home" / ".local" / "share" / "brokerjobs" / "artifacts"
     assert not (tmp_path / "home").exists()
+
+
+def test_located__user_without_a_home_has_to_say_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(ConfigurationError, match=r"artifacts\.url is not set"):
+        located(None)
 
 
 @pytest.mark.parametrize(
