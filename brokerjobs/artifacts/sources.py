@@ -67,13 +67,17 @@ class Hashing:
         self._reading = reading
         self._hash = hashlib.sha256()
         self.size = 0
+        self.is_waiting = False
+        """Whether the source has been asked, and has not given anything yet."""
 
     def __iter__(self) -> Hashing:
         return self
 
     def __next__(self) -> Chunk:
+        self.is_waiting = True  # before it looks: who tells it to stop looks the other way round
         self._reading.stop.check()
         piece = next(self._pieces)
+        self.is_waiting = False
         self._reading.stop.check()
         self.size += len(piece)
         if self.size > self._reading.limit:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import timedelta
 
-    from brokerjobs.artifacts.sources import Chunk, Source
+    from brokerjobs.artifacts.sources import Chunk, Hashing, Source
     from brokerjobs.artifacts.store import ArtifactStore
+    from brokerjobs.artifacts.transfers import Room
     from brokerjobs.ledger.artifacts import Staged
     from brokerjobs.ledger.calls import Holding
 
@@ -76,7 +77,11 @@ class ThreadArtifacts:
         self._standing.check()
         store = self._store()
         reading = Reading(wanted.name, store.max_size, stop, self._loop)
-        with slots.taken(stop), opened(wanted.source, reading) as pieces:
+        with ExitStack() as stack:
+            room = stack.enter_context(slots.taken(stop, self._look))
+            pieces = stack.enter_context(opened(wanted.source, reading))
+            # A source that never gives anything again takes no room from those that do.
+            stack.enter_context(stop.calls(partial(_leave, room, pieces)))
             artifact_id = uuid7()
             upload = Upload(
                 self._holding,
@@ -107,9 +112,12 @@ class ThreadArtifacts:
     def _watched(self, pieces: Iterator[Chunk]) -> Iterator[Chunk]:
         """Ends the upload of a handler that is to stop; one whose lease is lost may still be accepted, and goes on."""
         for piece in pieces:
-            with suppress(StaleAttempt):
-                self._standing.check()
+            self._look()
             yield piece
+
+    def _look(self) -> None:
+        with suppress(StaleAttempt):
+            self._standing.check()
 
     def _path(self, staged: Staged, name: str) -> str:
         match staged.verdict:
@@ -146,6 +154,11 @@ class ThreadArtifacts:
         return StaleAttempt(
             job_id=holding.job_id, attempt_id=holding.attempt_id, fencing_number=holding.fencing_number, reason=reason
         )
+
+
+def _leave(room: Room, pieces: Hashing) -> None:
+    if pieces.is_waiting:
+        room.leave()
 
 
 class Artifacts:

@@ -17,6 +17,11 @@ T = TypeVar("T")
 AT_ONCE: Final = 4
 """Transfers of one process: what bounds its memory."""
 _PATIENCE_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.25  # how often who waits for room looks whether it is to stop
+
+
+def _nothing() -> None:
+    return
 
 
 class Stopped(Exception):
@@ -64,11 +69,24 @@ class Stop:
                 self._callbacks.remove(callback)
 
 
+class Room:
+    """The room of one transfer."""
+
+    def __init__(self, give_back: Callable[[], object]) -> None:
+        self._give_back = [give_back]
+
+    def leave(self) -> None:
+        """Gives it back before the transfer has ended; repeating it does nothing."""
+        with suppress(IndexError):
+            self._give_back.pop()()
+
+
 class Slots:
     """Room for so many transfers at once."""
 
     def __init__(self, count: int) -> None:
         self._count = count
+        self._inside: contextvars.ContextVar[bool] = contextvars.ContextVar("inside", default=False)
         self.clear()
 
     def clear(self) -> None:
@@ -77,18 +95,30 @@ class Slots:
         self._changed = threading.Condition()
 
     @contextmanager
-    def taken(self, stop: Stop) -> Generator[None]:
-        """Waits for room, and has it; raises Stopped if it is told to stop before."""
+    def taken(self, stop: Stop, check: Callable[[], object] = _nothing) -> Generator[Room]:
+        """Waits for room, and has it; raises Stopped if it is told to stop before, and what `check` raises meanwhile.
+
+        A transfer that the source of another one makes uses that one's room: else both would wait for ever.
+        """
+        if self._inside.get():
+            yield Room(_nothing)
+            return
         with stop.calls(self._wake), self._changed:
-            self._changed.wait_for(lambda: self._free > 0 or stop.is_set())
+            while not self._changed.wait_for(lambda: self._free > 0 or stop.is_set(), _LOOK_SECONDS):
+                check()
             stop.check()
             self._free -= 1
+        room, token = Room(self._give_back), self._inside.set(True)
         try:
-            yield
+            yield room
         finally:
-            with self._changed:
-                self._free += 1
-                self._changed.notify()
+            self._inside.reset(token)
+            room.leave()
+
+    def _give_back(self) -> None:
+        with self._changed:
+            self._free += 1
+            self._changed.notify()
 
     def _wake(self) -> None:
         with self._changed:

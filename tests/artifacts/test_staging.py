@@ -13,6 +13,7 @@ import pytest
 from brokerjobs.artifacts.locations import StoreOptions
 from brokerjobs.artifacts.staging import Artifacts, ThreadArtifacts
 from brokerjobs.artifacts.store import ArtifactStore, lazily
+from brokerjobs.artifacts.transfers import AT_ONCE
 from brokerjobs.errors import (
     ArtifactNameUsed,
     ArtifactStoreRefused,
@@ -369,3 +370,29 @@ async def test_loop__goes_on_while_a_source_blocks(attempt: Attempt) -> None:
     assert not upload.done()
     let_go.set()
     await upload
+
+
+async def test_source__that_blocks_for_ever_takes_no_room_from_others(attempt: Attempt) -> None:
+    let_go, begun = threading.Event(), threading.Semaphore(0)
+
+    def blocking() -> Iterator[bytes]:
+        begun.release()
+        let_go.wait(30)
+        yield b"1"
+
+    stuck = [asyncio.create_task(attempt.on_loop().put(f"{number}", blocking())) for number in range(AT_ONCE)]
+    for _ in stuck:
+        await asyncio.to_thread(begun.acquire)
+    for upload in stuck:
+        upload.cancel()
+    await asyncio.wait(stuck)
+    try:
+        made = await asyncio.wait_for(attempt.on_loop().put("report", b"1"), 5)
+        assert made.size == 1
+    finally:
+        let_go.set()
+
+    async def ended() -> bool:
+        return attempt.calls.said.count("discard") == AT_ONCE
+
+    await eventually(ended)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import TYPE_CHECKING
 
 import pytest
 
 from brokerjobs.artifacts.transfers import AT_ONCE, Slots, Stop, Stopped, in_thread
 from tests.waiting import eventually, eventually_sync
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 async def test_in_thread__answers_and_raises() -> None:
@@ -124,3 +130,48 @@ def test_slots__who_waits_can_be_stopped() -> None:
     assert said == ["stopped"]
     with slots.taken(Stop()):
         said.append("given back")
+
+
+def test_slots__a_transfer_within_another_has_its_room() -> None:
+    """A source that stages something itself would wait for itself."""
+    slots = Slots(1)
+    with slots.taken(Stop()), ThreadPoolExecutor(1) as pool:
+        within = copy_context()
+        pool.submit(within.run, _passes, slots, Stop(), _too_late).result(5)
+    with slots.taken(Stop()):
+        pass
+
+
+def test_slots__that_were_left_early_are_given_back_once() -> None:
+    slots, stop = Slots(1), Stop()
+    with slots.taken(Stop()) as room:
+        room.leave()
+        room.leave()
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(_passes, slots, Stop(), _too_late).result(5)
+    with slots.taken(Stop()), ThreadPoolExecutor(1) as pool:
+        second = pool.submit(_passes, slots, stop)
+        stop.set()
+        with pytest.raises(Stopped):
+            second.result(5)
+
+
+def test_slots__who_waits_looks_whether_it_is_to_stop() -> None:
+    slots = Slots(1)
+
+    def stops() -> None:
+        raise KeyError
+
+    with slots.taken(Stop()), ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(_passes, slots, Stop(), stops)
+        with pytest.raises(KeyError):
+            waiting.result(5)
+
+
+def _too_late() -> None:
+    pytest.fail("it waits for room")
+
+
+def _passes(slots: Slots, stop: Stop, check: Callable[[], object] = lambda: None) -> None:
+    with slots.taken(stop, check):
+        pass
