@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, TypeVar
 
+from brokerjobs.telemetry.attaching import suppressed
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Generator
 
@@ -28,10 +30,11 @@ def is_ours() -> bool:
 
 @contextmanager
 def ours() -> Generator[None]:
-    """Mark what runs inside, and the tasks that it starts, as ours."""
+    """Mark what runs inside, and the tasks that it starts, as ours; instrumentations of the libraries are silent."""
     token = _ours.set(True)
     try:
-        yield
+        with suppressed():
+            yield
     finally:
         _ours.reset(token)
 

@@ -13,6 +13,7 @@ from brokerjobs.broker.complaints import Complaints
 from brokerjobs.broker.confirms import Confirms
 from brokerjobs.broker.connection import HEARTBEAT, Link, open_link
 from brokerjobs.broker.protocol import PublishOutcome
+from brokerjobs.broker.telling import Telling
 from brokerjobs.errors import BrokerjobsError, BrokerUnavailable
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Publisher:
         by_exchange: defaultdict[str, list[Outgoing]] = defaultdict(list)
         for message in messages:
             by_exchange[message.exchange].append(message)
+        telling = Telling()
         try:
             async with asyncio.timeout(self._time_limit_seconds):
                 async with asyncio.TaskGroup() as group:
@@ -67,6 +69,8 @@ class Publisher:
             trouble = await self._silence()
             for exchange in by_exchange:
                 self._complaints.say(exchange, trouble)
+        for exchange, batch in by_exchange.items():
+            telling.published(exchange, batch, outcomes)
         return [outcomes[message.message_id] for message in messages]
 
     async def close(self) -> None:

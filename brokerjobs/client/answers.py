@@ -16,6 +16,7 @@ from brokerjobs.errors import (
     UnknownJobType,
 )
 from brokerjobs.rules.verdicts import SubmitVerdict
+from brokerjobs.telemetry import metrics
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -36,6 +37,7 @@ class Asker:
 def accepted(asker: Asker, job: NewJob, answer: Submitted) -> UUID:
     """The job that a submission is, its own or an earlier one. Raises the refusal that the ledger's verdict says."""
     name = asker.job_type.name
+    metrics.submitted(name, answer.verdict)
     detail: dict[str, Any] = json.loads(answer.detail) if answer.detail else {}
     match SubmitVerdict(answer.verdict):
         case SubmitVerdict.CREATED:

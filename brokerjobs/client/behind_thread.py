@@ -10,11 +10,13 @@ import contextlib
 import logging
 import threading
 from concurrent.futures import CancelledError
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from brokerjobs.client.announce import HELD_SECONDS, LEAVE_SECONDS
 from brokerjobs.client.behind import Behind
 from brokerjobs.errors import ConfigurationError, ResultTimeout
+from brokerjobs.telemetry.attaching import apart
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -113,7 +115,7 @@ class BehindThread:
     async def _serve(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(loop) for loop in self._behind.loops()]
+                tasks = [group.create_task(loop, context=apart(copy_context())) for loop in self._behind.loops()]
                 await self._stop.wait()
                 await self._behind.announcer.drain(LEAVE_SECONDS)
                 for task in tasks:

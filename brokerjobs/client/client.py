@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from brokerjobs.artifacts.store import lazily
@@ -17,6 +18,7 @@ from brokerjobs.errors import ConfigurationError
 from brokerjobs.job_type import Submission
 from brokerjobs.ledger.asking import ask
 from brokerjobs.ledger.database import AsyncLedgerConnection
+from brokerjobs.telemetry.attaching import apart
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
@@ -188,4 +190,4 @@ class _Open:
                     await connection.close()
 
     def _start(self, loop: Coroutine[Any, Any, None]) -> None:
-        self._tasks.append(self._group.create_task(loop))
+        self._tasks.append(self._group.create_task(loop, context=apart(copy_context())))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from opentelemetry import propagate
 from uuid_utils.compat import uuid7
 
 from brokerjobs.errors import SubmissionRefused
@@ -13,6 +12,7 @@ from brokerjobs.job_type import JobType, Submission
 from brokerjobs.ledger.group_commit import MAX_BYTES, MAX_ROWS
 from brokerjobs.ledger.inquiries import NewJob
 from brokerjobs.rules import texts
+from brokerjobs.telemetry import spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,16 +26,19 @@ _FARTHEST: Final = timedelta(days=1_000)
 def new_job(job_type: JobType[P, Any], submission: Submission[P]) -> NewJob:
     """One submission with its id; raises InvalidPayload or PayloadTooLarge, SubmissionRefused for what is none."""
     _check(job_type, submission)
+    payload, job_id = job_type.encode_payload(submission.payload).decode(), uuid7()
+    creation = spans.create(job_type.namespace, job_type.name, job_id)
     return NewJob(
-        id=uuid7(),
-        payload=job_type.encode_payload(submission.payload).decode(),
+        id=job_id,
+        payload=payload,
         key=submission.key,
         tags=submission.tags,
         not_before=_within_range(submission.not_before),
         deadline=_within_range(submission.deadline),
-        traceparent=_traceparent(),
+        traceparent=creation.traceparent,
         priority=submission.priority,
         needs=submission.needs,
+        creation=creation,
     )
 
 
@@ -85,9 +88,3 @@ def _check(job_type: object, submission: object) -> None:
 
 def _within_range(time: datetime | timedelta | None) -> datetime | timedelta | None:
     return max(-_FARTHEST, min(time, _FARTHEST)) if isinstance(time, timedelta) else time
-
-
-def _traceparent() -> str | None:
-    carrier: dict[str, str] = {}
-    propagate.inject(carrier)
-    return carrier.get("traceparent")

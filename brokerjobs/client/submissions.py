@@ -16,9 +16,10 @@ from brokerjobs.client.new_jobs import batches, note_place
 from brokerjobs.errors import LedgerUnavailable, LoginRefused, SubmissionRefused
 from brokerjobs.ledger.database import DataRefused
 from brokerjobs.ledger.inquiries import NewJob, SubmitBatch, Submitted, submit
+from brokerjobs.telemetry.instruments import measuring
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
     from uuid import UUID
 
     from brokerjobs.broker.protocol import Outgoing
@@ -39,6 +40,7 @@ class Made:
 
 def statement(asker: Asker, jobs: Sequence[NewJob], *, announced: bool) -> Query[Submitted]:
     """One statement that submits all; `announced`: whoever submits rings himself."""
+    measuring.look()
     job_type = asker.job_type
     return submit(
         SubmitBatch(
@@ -75,6 +77,25 @@ def every(asker: Asker, jobs: Sequence[NewJob], *, announced: bool) -> Asking[li
 
 def _made(asker: Asker, job: NewJob, answer: Submitted) -> Made:
     return Made(accepted(asker, job, answer), doorbell(asker.job_type, job, answer))
+
+
+@contextmanager
+def creating(jobs: Sequence[NewJob]) -> Generator[Callable[[list[Made]], list[Made]]]:
+    """Ends the spans of submissions: with what is given to the function it yields, or with the error."""
+
+    def told(made: list[Made]) -> list[Made]:
+        for job, one in zip(jobs, made, strict=True):
+            if job.creation is not None:
+                job.creation.answered("created" if one.job_id == job.id else "existing", one.job_id)
+        return made
+
+    try:
+        yield told
+    except BaseException as error:
+        for job in jobs:
+            if job.creation is not None:
+                job.creation.failed(error)
+        raise
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from brokerjobs.client import submissions
 from brokerjobs.client.answers import Asker, accepted, doorbell
 from brokerjobs.client.new_jobs import key_order, new_job, new_jobs
 from brokerjobs.client.patience import until_answered
-from brokerjobs.client.submissions import AnyJobType, Made, telling
+from brokerjobs.client.submissions import AnyJobType, Made, creating, telling
 from brokerjobs.errors import ConfigurationError, LedgerUnavailable
 from brokerjobs.ledger import guest
 from brokerjobs.ledger.asking import ask
@@ -56,11 +56,12 @@ class Submitter:
     async def one(self, job_type: JobType[P, Any], submission: Submission[P]) -> Made:
         """Submits one job in the next commit of its type."""
         job = new_job(job_type, submission)
-        with telling(job_type, f"job {job.id}"):
-            answer = await self._committed(job_type, job)
-            if isinstance(answer, LedgerUnavailable):
-                raise answer
-        return Made(accepted(self._asker(job_type), job, answer))
+        with creating([job]) as told:
+            with telling(job_type, f"job {job.id}"):
+                answer = await self._committed(job_type, job)
+                if isinstance(answer, LedgerUnavailable):
+                    raise answer
+            return told([Made(accepted(self._asker(job_type), job, answer))])[0]
 
     async def many(self, job_type: JobType[P, Any], given: Sequence[Submission[P]]) -> list[Made]:
         """Submits all in one transaction, or none if one is refused."""
@@ -70,23 +71,28 @@ class Submitter:
         async def work(fetch: Fetch) -> list[Made]:
             return await ask(submissions.every(asker, jobs, announced=True), fetch)
 
-        with telling(job_type, f"all of {len(jobs)} jobs"):
-            made = await until_answered(lambda: self._roads.many.in_transaction(work), self._roads.patience_seconds)
+        with creating(jobs) as told, telling(job_type, f"all of {len(jobs)} jobs"):
+            made = told(
+                await until_answered(lambda: self._roads.many.in_transaction(work), self._roads.patience_seconds)
+            )
         self._roads.announcer.announce(one.doorbell for one in made if one.doorbell is not None)
         return [Made(one.job_id) for one in made]
 
     async def one_within(self, within: object, job_type: JobType[P, Any], submission: Submission[P]) -> Made:
         """Submits one job in the caller's transaction, which lives on if it is refused."""
-        asking = submissions.one(self._asker(job_type), new_job(job_type, submission), announced=False)
-        return await guest.ask_within(within, asking)
+        job = new_job(job_type, submission)
+        with creating([job]) as told:
+            asking = submissions.one(self._asker(job_type), job, announced=False)
+            return told([await guest.ask_within(within, asking)])[0]
 
     async def many_within(
         self, within: object, job_type: JobType[P, Any], given: Sequence[Submission[P]]
     ) -> list[Made]:
         """Submits all in the caller's transaction, or none if one is refused; the transaction lives on."""
         jobs = await _all_ready(job_type, given)
-        asking = submissions.every(self._asker(job_type), jobs, announced=False)
-        return await guest.ask_within(within, asking, savepoint=True)
+        with creating(jobs) as told:
+            asking = submissions.every(self._asker(job_type), jobs, announced=False)
+            return told(await guest.ask_within(within, asking, savepoint=True))
 
     def close(self) -> None:
         """Tells those who still wait, once the loops have ended."""

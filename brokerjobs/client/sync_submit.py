@@ -8,7 +8,7 @@ from brokerjobs.client import submissions
 from brokerjobs.client.answers import Asker
 from brokerjobs.client.new_jobs import new_job, new_jobs
 from brokerjobs.client.patience import until_answered_sync
-from brokerjobs.client.submissions import Made, telling
+from brokerjobs.client.submissions import Made, creating, telling
 from brokerjobs.ledger import guest
 from brokerjobs.ledger.asking import ask_sync
 
@@ -46,11 +46,12 @@ class SyncSubmitter:
         """Submits one job in a commit of its own."""
         job = new_job(job_type, submission)
         asker = Asker(job_type, self._submitted_by)
-        with telling(job_type, f"job {job.id}"):
+        with creating([job]) as told, telling(job_type, f"job {job.id}"):
             made = until_answered_sync(
                 lambda: ask_sync(submissions.one(asker, job, announced=True), self._ledger.fetch),
                 self._patience_seconds,
             )
+            told([made])
         return self._announced([made])[0]
 
     def many(self, job_type: JobType[P, Any], given: Sequence[Submission[P]]) -> list[Made]:
@@ -61,21 +62,25 @@ class SyncSubmitter:
         def work(fetch: SyncFetch) -> list[Made]:
             return ask_sync(submissions.every(asker, jobs, announced=True), fetch)
 
-        with telling(job_type, f"all of {len(jobs)} jobs"):
-            made = until_answered_sync(lambda: self._ledger.in_transaction(work), self._patience_seconds)
+        with creating(jobs) as told, telling(job_type, f"all of {len(jobs)} jobs"):
+            made = told(until_answered_sync(lambda: self._ledger.in_transaction(work), self._patience_seconds))
         return self._announced(made)
 
     def one_within(self, within: object, job_type: JobType[P, Any], submission: Submission[P]) -> Made:
         """Submits one job in the caller's transaction, which lives on if it is refused."""
         asker = Asker(job_type, self._submitted_by)
-        asking = submissions.one(asker, new_job(job_type, submission), announced=False)
-        return guest.ask_within_sync(within, asking)
+        job = new_job(job_type, submission)
+        with creating([job]) as told:
+            asking = submissions.one(asker, job, announced=False)
+            return told([guest.ask_within_sync(within, asking)])[0]
 
     def many_within(self, within: object, job_type: JobType[P, Any], given: Sequence[Submission[P]]) -> list[Made]:
         """Submits all in the caller's transaction, or none if one is refused; the transaction lives on."""
         asker = Asker(job_type, self._submitted_by)
-        asking = submissions.every(asker, list(new_jobs(job_type, given)), announced=False)
-        return guest.ask_within_sync(within, asking, savepoint=True)
+        jobs = list(new_jobs(job_type, given))
+        with creating(jobs) as told:
+            asking = submissions.every(asker, jobs, announced=False)
+            return told(guest.ask_within_sync(within, asking, savepoint=True))
 
     def _announced(self, made: Sequence[Made]) -> list[Made]:
         if bells := [one.doorbell for one in made if one.doorbell is not None]:

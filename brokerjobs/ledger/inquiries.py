@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from brokerjobs.rules.needs import Need
+    from brokerjobs.telemetry.spans import Creation
 
 _REASON_LIMIT: Final = 2_000
 
@@ -33,6 +34,8 @@ class NewJob:
     traceparent: str | None
     priority: str = "normal"
     needs: Sequence[Need] = ()
+    creation: Creation | None = None
+    """The span of the submission, which ends with the answer to it; it is not sent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,25 +42,27 @@ class Creation:
 
     def answered(self, verdict: str, job_id: UUID | None = None) -> None:
         """The ledger has answered: `created`, or what else it said; `job_id` if another job is there already."""
-        if self._span is None:
+        span, self._span = self._span, None
+        if span is None:
             return
-        self._span.set_attribute(a.VERDICT, verdict)
+        span.set_attribute(a.VERDICT, verdict)
         if job_id is not None:
-            self._span.set_attribute(a.JOB_ID, str(job_id))
+            span.set_attribute(a.JOB_ID, str(job_id))
         if verdict not in _TAKEN:
-            self._fail(verdict)
-        self._span.end()
+            _fail(span, verdict)
+        span.end()
 
     def failed(self, error: BaseException) -> None:
-        """There was no answer, or the submission was refused before."""
-        if self._span is not None:
-            self._fail(type(error).__name__)
-            self._span.end()
+        """There was no answer, or nothing was recorded; says nothing of one that has been answered."""
+        span, self._span = self._span, None
+        if span is not None:
+            _fail(span, type(error).__name__)
+            span.end()
 
-    def _fail(self, error_type: str) -> None:
-        if self._span is not None:
-            self._span.set_attribute(a.ERROR_TYPE, error_type)
-            self._span.set_status(Status(StatusCode.ERROR, error_type))
+
+def _fail(span: Span, error_type: str) -> None:
+    span.set_attribute(a.ERROR_TYPE, error_type)
+    span.set_status(Status(StatusCode.ERROR, error_type))
 
 
 _TAKEN: Final = frozenset({"created", "existing"})
