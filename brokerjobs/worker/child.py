@@ -35,7 +35,7 @@ _PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 
 
 @dataclass(frozen=True, slots=True)
-class Duty:
+class ChildOptions:
     """What a process is started with; it comes by a pipe, never by a command line."""
 
     modules: Sequence[str]
@@ -44,20 +44,20 @@ class Duty:
     artifacts: StoreOptions
 
 
-def serve(line: socket.socket, parent: int, duty: Duty) -> None:
+def serve(line: socket.socket, parent: int, options: ChildOptions) -> None:
     """Imports the modules, and runs what comes by the line until its end."""
     _belong_to(parent)
-    for module in duty.modules:
+    for module in options.modules:
         importlib.import_module(module)
     if not logging.root.handlers:
         form = "%(asctime)s %(levelname)s %(name)s: %(message)s (process %(process)d)"
-        logging.basicConfig(level=duty.log_level, format=form)
-    missing = [name for namespace, name in duty.types if (namespace, name) not in in_processes]
+        logging.basicConfig(level=options.log_level, format=form)
+    missing = [name for namespace, name in options.types if (namespace, name) not in in_processes]
     ours = Line(line)
     ours.say({"ready": True, "missing": missing})
     requests: queue.SimpleQueue[Running] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(line, ours, requests), name="brokerjobs-line", daemon=True).start()
-    store = lazily(duty.artifacts)
+    store = lazily(options.artifacts)
     while True:
         running = requests.get()
         answer = {"attempt": running.request["attempt"], **_answer(running, store)}

@@ -86,6 +86,7 @@ class Child:
             try:
                 while (answer := await self._next(attempt)) is not None and "question" in answer:
                     answering.take(answer)
+                    self._say(attempt, {"trusted_until": attempt.trusted_until})  # `_next` begins to wait anew
             except asyncio.CancelledError:
                 self.kill()
                 raise
@@ -218,11 +219,11 @@ class Processes:
 
     def _start(self) -> Child:
         ours, theirs = socket.socketpair()
-        duty = child.Duty(self._modules, self._types, logging.root.level, self._artifacts)
+        options = child.ChildOptions(self._modules, self._types, logging.root.level, self._artifacts)
         ours.setblocking(False)  # noqa: FBT003  # the socket's own signature
         process = self._spawning.Process(
             target=child.serve,
-            args=(theirs, os.getpid(), duty),
+            args=(theirs, os.getpid(), options),
             name="brokerjobs-handler",
         )
         # On the thread that lives as long as this process: a child is told of the death of the thread that made it.

@@ -147,3 +147,13 @@ async def test_put__by_many_threads_of_a_process_at_once(at: Place) -> None:
 
             await eventually(all_there)
             assert {on.content(one).decode() for one in await on.artifacts(job)} == {str(n) for n in range(20)}
+
+
+async def test_process__that_asks_all_the_time_is_told_all_the_same_that_its_lease_goes_on(at: Place) -> None:
+    async with uploaders(*at) as on, coordinating(on.made):
+        with on.uploader():
+            job = await on.submit("staged.process", "busy:2")
+            record = await on.made.reached(job, "succeeded", 20)
+    (attempt,) = record["attempts"]
+    assert (attempt["late"], attempt["failure"]) == (False, None)
+    assert attempt["lease"]["renewals"] >= 2

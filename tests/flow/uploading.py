@@ -135,6 +135,15 @@ def many(count: str, _: Outcome, ctx: Any) -> None:
             done.result()
 
 
+def busy(seconds: str, _: Outcome, ctx: Any) -> None:
+    """Stages one thing after the other for so long, and looks after each whether it may go on."""
+    end, number = time.monotonic() + float(seconds), 0
+    while time.monotonic() < end:
+        number += 1
+        ctx.artifacts.put(str(number), b"x")
+        ctx.check()
+
+
 def aside(name: str, _: Outcome, ctx: Any) -> None:
     """Lets a thread of its own stage something, and waits until that has begun."""
 
@@ -169,7 +178,8 @@ def look(_: str, outcome: Outcome, __: Any) -> None:
 
 SOURCES: Final[dict[str, Callable[[str, int], Any]]] = {"put": text, "long": long, "slow": slowly, "endless": endless}
 STEPS: Final[dict[str, Callable[[str, Outcome, Any], None]]] = {
-    "full": full, "wait": wait, "fork": fork, "aside": aside, "many": many, "invent": invent, "look": look,
+    "full": full, "wait": wait, "fork": fork, "aside": aside, "many": many, "busy": busy, "invent": invent,
+    "look": look,
 }  # fmt: skip
 
 

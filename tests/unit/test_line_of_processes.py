@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,15 @@ class Ends:
     def __post_init__(self) -> None:
         self.questions = Questions(Line(self.process), ATTEMPT)
         self.ledger = LineLedger(self.questions)
+
+    @contextmanager
+    def threads(self) -> Generator[ThreadPoolExecutor]:
+        """Threads that ask; what they still wait for at the end they do not get."""
+        with ThreadPoolExecutor(2) as pool:
+            try:
+                yield pool
+            finally:
+                self.questions.end()
 
     def heard(self) -> dict[str, Any]:
         message = frames.receive(self.worker)
@@ -164,7 +174,7 @@ async def test_questions__are_bounded() -> None:
 
 
 def test_asking__waits_for_its_own_answer_from_any_thread(ends: Ends) -> None:
-    with ThreadPoolExecutor(2) as pool:
+    with ends.threads() as pool:
         staged = pool.submit(ends.ledger.stage, UPLOAD)
         first = ends.heard()
         ready = pool.submit(ends.ledger.ready, artifacts.Uploaded(UPLOAD.id, HOLDING.attempt_id, 3, "f" * 64))
@@ -183,7 +193,7 @@ def test_asking__waits_for_its_own_answer_from_any_thread(ends: Ends) -> None:
 
 
 def test_asking__raises_what_the_worker_refuses(ends: Ends) -> None:
-    with ThreadPoolExecutor(1) as pool:
+    with ends.threads() as pool:
         staged = pool.submit(ends.ledger.stage, UPLOAD)
         ends.questions.answered({"question": ends.heard()["question"], "refused": "PermissionDenied: no"})
         with pytest.raises(BrokerjobsError, match="PermissionDenied: no"):
@@ -191,7 +201,7 @@ def test_asking__raises_what_the_worker_refuses(ends: Ends) -> None:
 
 
 def test_asking__ends_with_its_attempt_and_says_nothing_after_its_answer(ends: Ends) -> None:
-    with ThreadPoolExecutor(1) as pool:
+    with ends.threads() as pool:
         staged = pool.submit(ends.ledger.stage, UPLOAD)
         number = ends.heard()["question"]
         ends.questions.end()
