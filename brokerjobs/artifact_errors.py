@@ -113,7 +113,7 @@ class ArtifactGone(ArtifactError):
 
 @says(
     "artifact {artifact_id} has {size} bytes with SHA-256 {sha256} in the ledger, but {found}; nothing was written to "
-    "{to}, and the staged copy is kept"
+    "{to}"
 )
 class HashMismatch(ArtifactError):
     """What was fetched is not what was staged; `found` says what is there instead.

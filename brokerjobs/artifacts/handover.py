@@ -86,7 +86,7 @@ def _require_free(to: Path, *, overwrite: bool) -> None:
     if to.is_dir():
         raise _refusal(errno.EISDIR, "it is a folder; name the file in it", to)
     if not overwrite and os.path.lexists(to):
-        raise _refusal(errno.EEXIST, "it exists; name another file, or have it overwritten", to)
+        raise _refusal(errno.EEXIST, "there is one already; name another file, or have it overwritten", to)
 
 
 def _refusal(number: int, problem: str, to: Path) -> OSError:
@@ -149,7 +149,9 @@ class _Copy:
         """Compares, and has the copy on the disk."""
         found = self._hash.hexdigest()
         if (self._size, found) != (self._staged.size, self._staged.sha256):
-            raise self._mismatch(f"{self._size} bytes with SHA-256 {found} in the store", self._size, found)
+            raise self._mismatch(
+                f"{self._size} bytes with SHA-256 {found} in the store: the staged copy is kept", self._size, found
+            )
         try:
             os.fsync(self._file)
         except OSError as error:
@@ -183,7 +185,7 @@ def _link(part: Path, to: Path) -> None:
     try:
         os.link(part, to, follow_symlinks=False)
     except FileExistsError:
-        raise _refusal(errno.EEXIST, "it exists; name another file, or have it overwritten", to) from None
+        raise _refusal(errno.EEXIST, "there is one already; name another file, or have it overwritten", to) from None
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise

@@ -112,7 +112,7 @@ def _facts(artifact: Data, times: Times) -> Iterator[tuple[str, str]]:
     if artifact["content_type"]:
         yield "content", artifact["content_type"]
     yield "staged at", f"{artifact['store']}/{artifact['path']}"
-    ready = f", ready {times.show(artifact['ready_at'])}" if artifact["ready_at"] else ", its upload has not ended"
+    ready = f", ready {times.show(artifact['ready_at'])}" if artifact["ready_at"] else ", has not ended"
     yield "upload", f"begun {times.show(artifact['made_at'])}{ready if artifact['state'] != 'discarded' else ''}"
     if other := artifact["mismatch"]:
         there = "no object was there" if other["size"] is None else _other(other)
@@ -120,19 +120,19 @@ def _facts(artifact: Data, times: Times) -> Iterator[tuple[str, str]]:
     if said := artifact["acknowledged"]:
         login = "" if said["login"] == said["by"] else f" (login {said['login']})"
         yield "acknowledged", f"{times.show(said['at'])} by {said['by']}{login}, whose copy is at {said['copied_to']}"
-    elif artifact["expires_at"]:
+    elif artifact["expires_at"] and not artifact["removing"]:
         yield "kept until", f"{times.ahead(artifact['expires_at'])}, unless it is acknowledged before"
     if artifact["removing"]:
-        yield "removed", _removal(artifact, times)
+        yield "removed" if artifact["removed_at"] else "to remove", _removal(artifact, times)
 
 
 def _removal(artifact: Data, times: Times) -> str:
     removing: Data = artifact["removing"]
     why = _WHY.get(removing["why"], str(removing["why"]))
-    said = f": {removing['detail']}" if removing["detail"] else ""
+    if removing["detail"]:  # its worker has given it up, and says why
+        why = f"its upload failed: {removing['detail']}"
     gone = artifact["removed_at"]
-    when = times.show(gone) if gone else f"to be removed since {times.show(removing['at'])}"
-    return f"{when}, {why}{said}"
+    return f"{times.show(gone) if gone else 'since ' + times.show(removing['at'])}, {why}"
 
 
 def _other(found: Data) -> str:

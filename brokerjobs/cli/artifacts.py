@@ -141,7 +141,7 @@ def fetch(
         output.put_json({"schema": "brokerjobs.fetched/1", **fetched})
         return
     output.put(f"{file}: {artifact_page.size_of(known.size)}, SHA-256 {known.sha256}")
-    if known.acknowledged is None:
+    if known.acknowledged is None and known.visible:
         output.say(f"once a copy is in a safe place: {_COMMAND} ack {wanted} --file COPY --copied-to WHERE")
 
 

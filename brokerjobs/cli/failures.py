@@ -142,6 +142,10 @@ _DATABASE_URL: Final = "BROKERJOBS_DATABASE_URL"
 _BROKER_URL: Final = "BROKERJOBS_BROKER_URL"
 _SHOW: Final = "brokerjobs jobs show {error.job_id}"
 _SHOW_ARTIFACT: Final = "brokerjobs artifacts show {error.artifact_id}"
+_STORE: Final = (
+    "BROKERJOBS_ARTIFACTS__URL names the store, BROKERJOBS_ARTIFACTS__OPTIONS says how it is reached; brokerjobs "
+    "doctor tries it"
+)
 _HINTS: Final[tuple[tuple[type[Exception], str], ...]] = (
     *((kind, _SHOW) for kind in (errors.IdempotencyConflict, errors.RefusedMove, errors.JobFailed)),
     *((kind, _SHOW) for kind in (errors.JobCancelled, errors.DecidedByPerson, errors.ResultTimeout)),
@@ -151,7 +155,7 @@ _HINTS: Final[tuple[tuple[type[Exception], str], ...]] = (
     (errors.ArtifactNotVisible, "--unaccepted fetches it all the same"),
     *((kind, _SHOW_ARTIFACT) for kind in (errors.ArtifactGone, errors.ArtifactNotReady, errors.HashMismatch)),
     (errors.AcknowledgementRefused, _SHOW_ARTIFACT),
-    (errors.ArtifactStoreUnavailable, "brokerjobs doctor looks at the store; BROKERJOBS_ARTIFACTS__URL names it"),
+    *((kind, _STORE) for kind in (errors.ArtifactStoreUnavailable, errors.ArtifactStoreRefused)),
     (errors.UnknownJobType, "brokerjobs setup module:app"),
     (errors.KeyInFlight, "submit again"),
     (errors.ExpiredRecord, "submit it with another key, if it is to run again"),

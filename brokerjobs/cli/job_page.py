@@ -53,7 +53,7 @@ class Page:
 
     def fact(self, label: str, value: object, style: str = "", indent: int = 0) -> None:
         """A label and its value; the value is wrapped beside the label."""
-        before = " " * indent + label.ljust(_LABEL)
+        before = " " * indent + f"{label} ".ljust(_LABEL)
         self.hanging(before, Text(escaped(value), style=style))
 
     def hanging(self, before: str, value: Text) -> None:

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -127,17 +128,46 @@ def test_show__says_what_is_known_through_the_life_of_an_artifact(consumer: Comm
     assert re.search(r"kept until  \d.+ \(in .+\), unless it is acknowledged before", shown())
 
     object_of(depot, artifact).unlink()
-    consumer("artifacts", "fetch", str(artifact.id), "--to", "copy").fails(8)
+    missing = consumer("artifacts", "fetch", str(artifact.id), "--to", "copy").fails(
+        8, "there is no object in the store"
+    )
+    assert "is kept" not in missing
     assert re.search(r"mismatch    \d.+, found by \w+@.+: no object was there", shown())
 
     consumer("artifacts", "ack", str(artifact.id), "--sha256", sha256_of(CONTENT), *COPIED, "--by", "ann").ok()
-    assert re.search(r"acknowledged\d.+ by ann \(login .+\), whose copy is at s3://vault/7", shown().replace(" d", "d"))
+    assert re.search(r"acknowledged \d.+ by ann \(login .+\), whose copy is at s3://vault/7", shown())
     depot.sweep(after=HOUR)
     assert "attempt 1, acknowledged, gone" in shown()
     assert re.search(r"removed     \d.+, it was acknowledged", shown())
     assert consumer("artifacts", "show", str(artifact.id), "-o", "json").json()["removed_at"] is not None
     consumer("artifacts", "show", str(uuid4())).fails(6, "has no artifact", "next: brokerjobs artifacts list")
     consumer("artifacts", "show", "sales.csv").fails(2, "'sales.csv' is no artifact id")
+
+
+def test_show__of_an_upload_that_failed_says_why_and_what_is_to_come(consumer: Command, depot: Depot) -> None:
+    depot.store.prepare()
+    holding = depot.running()
+    upload = depot.begin(holding)
+    shown = partial(consumer, "artifacts", "show", str(upload.id), env={"COLUMNS": "400"})
+    assert re.search(r"upload      begun \d.+, has not ended", shown().ok().out)
+
+    depot.staging.discard(upload.id, holding, "KeyError: 7")
+
+    assert re.search(r"to remove   since \d.+, its upload failed: KeyError: 7\n", shown().ok().out)
+    depot.sweep(after=HOUR)
+    assert re.search(r"removed     \d.+, its upload failed: KeyError: 7\n", shown().ok().out)
+
+
+def test_show__of_a_missing_object_that_was_given_up_names_no_time_limit(consumer: Command, depot: Depot) -> None:
+    artifact = depot.hand_over()
+    object_of(depot, artifact).unlink()
+    consumer("artifacts", "fetch", str(artifact.id), "--to", "copy").fails(8)
+    depot.sweep(after=WEEK + DAY)
+
+    out = consumer("artifacts", "show", str(artifact.id)).ok().out
+
+    assert "attempt 1, hash_mismatch, gone" in out
+    assert "kept until" not in out
 
 
 def test_fetch__gives_the_bytes_and_names_the_next_step(consumer: Command, depot: Depot, folder: Path) -> None:
@@ -148,7 +178,9 @@ def test_fetch__gives_the_bytes_and_names_the_next_step(consumer: Command, depot
     assert (folder / "copy.csv").read_bytes() == CONTENT
     assert done.out == f"{folder / 'copy.csv'}: 17.6 KiB, SHA-256 {artifact.sha256}\n"
     assert f"brokerjobs artifacts ack {artifact.id} --file COPY --copied-to WHERE" in done.err
-    consumer("artifacts", "fetch", str(artifact.id), "--to", "copy.csv").fails(7, "it exists", "next: --overwrite")
+    consumer("artifacts", "fetch", str(artifact.id), "--to", "copy.csv").fails(
+        7, "there is one already", "next: --overwrite"
+    )
     again = consumer("artifacts", "fetch", str(artifact.id), "--to", "copy.csv", "--overwrite", "-o", "json").json()
     assert again == {
         "schema": "brokerjobs.fetched/1",
@@ -177,7 +209,8 @@ def test_fetch__of_what_may_not_be_had_says_why(consumer: Command, depot: Depot,
     consumer("artifacts", "fetch", str(ready.id), *to, "--unaccepted", env=elsewhere).fails(3, depot.store.public)
     assert not (folder / "copy").exists()
 
-    consumer("artifacts", "fetch", str(ready.id), *to, "--unaccepted").ok()
+    done = consumer("artifacts", "fetch", str(ready.id), *to, "--unaccepted").ok()
+    assert done.err == ""  # nothing of an acknowledgement, which would be refused
     assert (folder / "copy").read_bytes() == CONTENT
 
 

@@ -94,6 +94,16 @@ def test_store__that_works_is_tried_and_left_as_it_was(patient: Patient, store: 
     assert list((tmp_path / "store").iterdir()) == []
 
 
+def test_store__that_works_says_where_else_artifacts_are(patient: Patient, store: ArtifactStore) -> None:
+    stage(patient, "s3://another/machine")
+    patient.lead(frozenset({service_name("s3://another/machine")}))
+
+    found = about(patient.examine(artifacts__url=store.public))
+
+    assert found.level is Level.OK
+    assert found.message.endswith("; 0 artifacts are staged, 1 in s3://another/machine")
+
+
 def test_folder__that_others_may_read_is_told(patient: Patient, store: ArtifactStore, tmp_path: Path) -> None:
     (tmp_path / "store").chmod(0o750)
 
@@ -110,7 +120,9 @@ def test_folder__that_is_not_on_this_machine_fails(patient: Patient, store: Arti
 
     found = patient.examine(artifacts__url=store.public).only("artifacts", "fail")
 
-    assert found.message == f"artifacts are recorded in {store.public}, and there is no such folder on this machine"
+    assert found.message.startswith(
+        f"artifacts are recorded in {store.public}, and there is no such folder on this machine; mount it"
+    )
     assert found.code == ExitCode.CONFIGURATION
 
 

@@ -28,9 +28,8 @@ def artifacts(ledger: LedgerLook | None, store: StoreLook | None, limits: Limits
         found += [_problem(problem) for problem in store.problems]
     yield from found
     if store is not None and not found:
-        staged = sum(one.artifacts for one in ledger.stores) if ledger else 0
         tried = "takes, gives and removes objects" if store.probed else "has not been used yet"
-        yield ok(_CHECK, f"{store.store} {tried}; {_many(staged, 'artifact is', 'artifacts are')} staged")
+        yield ok(_CHECK, f"{store.store} {tried}; {_staged(ledger, store.store)}")
 
 
 def _of(one: StoreFigures, ledger: LedgerLook | None, limits: Limits) -> Iterator[Finding]:
@@ -54,13 +53,24 @@ def _of(one: StoreFigures, ledger: LedgerLook | None, limits: Limits) -> Iterato
         yield warn(_CHECK, message, next_)
 
 
+def _staged(ledger: LedgerLook | None, store: str) -> str:
+    """How many are staged, and where else than in this store: its settings may be those of another machine."""
+    counts = {one.store: one.artifacts for one in ledger.stores if one.artifacts} if ledger else {}
+    here = _many(counts.pop(store, 0), "artifact is", "artifacts are")
+    return ", ".join([f"{here} staged", *(f"{_figure(count)} in {other}" for other, count in counts.items())])
+
+
 def _problem(problem: str) -> Finding:
     message, _, next_ = problem.rpartition(": ")
     return warn(_CHECK, message or problem, next_) if next_.startswith("chmod") else warn(_CHECK, problem, "mend it")
 
 
 def _many(count: int, one: str, more: str) -> str:
-    return f"{count} or more {more}" if count >= _COUNTED else counted(count, one, more)
+    return f"{_figure(count)} {more}" if count >= _COUNTED else counted(count, one, more)
+
+
+def _figure(count: int) -> str:
+    return f"{count} or more" if count >= _COUNTED else str(count)
 
 
 def _age(seconds: float) -> str:

@@ -43,7 +43,10 @@ def look(settings: Settings, ledger: LedgerLook | None) -> StoreLook | None:
     staged = sum(one.artifacts for one in ledger.stores if one.store == store.public) if ledger else 0
     if folder is not None and not folder.exists():
         if staged:
-            message = f"artifacts are recorded in {store.public}, and there is no such folder on this machine"
+            message = (
+                f"artifacts are recorded in {store.public}, and there is no such folder on this machine; mount it, or "
+                "set artifacts.url to where it is"
+            )
             raise ConfigurationError(message)
         # Not made here: it belongs to whoever stages the first artifact.
         return StoreLook(store.public, probed=False)
