@@ -37,7 +37,7 @@ class Wanted:
         if self.content_type is not None and not _is_content_type(self.content_type):
             return f"its content type {texts.shown(self.content_type)} is not like text/csv"
         if self.keep_for is not None and not _is_time_to_keep(self.keep_for):
-            return f"keep_for={texts.shown(self.keep_for)} is no timedelta above 0, of {_LONGEST_KEEP.days} days at most"
+            return f"keep_for={texts.shown(self.keep_for)} is no timedelta above 0, at most {_LONGEST_KEEP.days} days"
         return None
 
 
