@@ -29,8 +29,10 @@ from brokerjobs.settings_values import (
     Count,
     DatabaseUrl,
     Duration,
+    Host,
     Kept,
     ManagementUrl,
+    Port,
     Size,
     StoreOptions,
     UpToDay,
@@ -72,6 +74,8 @@ class WorkerSettings(_Group):
     name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     clock_skew: Wait = timedelta(seconds=1)
     alive_file: Path | None = None
+    probe_port: Port | None = None
+    probe_host: Host = "127.0.0.1"
     capabilities: Capabilities = Field(default_factory=dict[str, tuple[str, ...]])
 
     @property
@@ -151,6 +155,22 @@ class ArtifactSettings(_Group):
     max_size: Size = 64 * 2**30
 
 
+class TelemetrySettings(_Group):
+    """What processes tell of themselves beside what the standard's OTEL_ variables say."""
+
+    topology: Literal["auto", "parent", "link"] = "auto"
+    join_window: Annotated[Duration, between(timedelta(0), timedelta(days=1))] = timedelta(seconds=60)
+    metrics_port: Port | None = None
+    metrics_host: Host = "127.0.0.1"
+    latency_objective: UpToDay = timedelta(seconds=60)
+
+
+class LogSettings(_Group):
+    """How log lines are written."""
+
+    format: Literal["text", "json"] = "text"
+
+
 class _Variables(EnvSettingsSource):
     """Options of a store as a table, which is joined with that of the file: there is the endpoint, here the secret."""
 
@@ -184,6 +204,8 @@ class Settings(BaseSettings):
     coordinator: CoordinatorSettings = CoordinatorSettings()
     retention: RetentionSettings = RetentionSettings()
     artifacts: ArtifactSettings = ArtifactSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
+    log: LogSettings = LogSettings()
 
     @classmethod
     def settings_customise_sources(

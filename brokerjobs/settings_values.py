@@ -158,6 +158,8 @@ Wait = Annotated[Duration, between(timedelta(milliseconds=10), timedelta(hours=1
 UpToDay = Annotated[Duration, between(timedelta(seconds=1), timedelta(days=1))]
 Kept = Annotated[Duration, between(timedelta(hours=1), timedelta(days=36_500))]
 Count = Annotated[int, BeforeValidator(_no_truth)]
+Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:%-]{1,255}$")]
+Port = Annotated[Count, Field(ge=1, le=65_535)]
 DatabaseUrl = Annotated[SecretUrl, _starts_with("postgresql", "postgres")]
 ManagementUrl = Annotated[SecretUrl, _starts_with("http", "https")]
 BrokerUrl = Annotated[SecretUrl, _starts_with("amqp", "amqps", "memory")]

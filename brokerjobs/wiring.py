@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from uuid_utils.compat import uuid7
 
@@ -25,20 +25,59 @@ from brokerjobs.ledger.database import ConnectOptions
 from brokerjobs.ledger.retention import Horizons
 from brokerjobs.ledger.sweeping import Limits
 from brokerjobs.rules import capabilities, secrets
+from brokerjobs.telemetry.attempts import Topology
+from brokerjobs.telemetry.configuration import configure, is_asked_for
+from brokerjobs.telemetry.flushing import flush
 from brokerjobs.worker.detection import detected
 from brokerjobs.worker.options import Duty, WorkerOptions
 from brokerjobs.worker.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from uuid import UUID
 
     from brokerjobs.app import App
     from brokerjobs.broker.protocol import Publisher
     from brokerjobs.settings import Settings
     from brokerjobs.settings_values import SecretUrl
 
+_FLUSH_SECONDS: Final = 3.0
 
-def run_worker(app: App, settings: Settings) -> int:
+
+def worker_identity(settings: Settings) -> ProcessIdentity:
+    """Who this process is as a worker; a new id for each of its starts."""
+    host, pid = socket.gethostname(), os.getpid()
+    return ProcessIdentity(uuid7(), settings.worker.name or f"{host}:{pid}", host, pid)
+
+
+def begin_telemetry(settings: Settings, service_name: str, process_id: UUID) -> None:
+    """Sets telemetry up if the standard's OTEL_ variables or the settings ask for it, and nobody has done so.
+
+    Raises ConfigurationError.
+    """
+    told = settings.telemetry
+    if told.metrics_port is not None:
+        _ask_for_prometheus(told.metrics_host, told.metrics_port)
+    if is_asked_for():
+        configure(service_name=service_name, instance_id=str(process_id))
+
+
+def _ask_for_prometheus(host: str, port: int) -> None:
+    """Says it in the variables, which go before the settings; what they say of other exporters stays."""
+    variables = os.environ
+    if not is_asked_for():
+        variables.setdefault("OTEL_TRACES_EXPORTER", "none")
+        variables.setdefault("OTEL_METRICS_EXPORTER", "prometheus")
+    listed = [one.strip() for one in variables.get("OTEL_METRICS_EXPORTER", "otlp").split(",")]
+    if "prometheus" not in listed:
+        variables["OTEL_METRICS_EXPORTER"] = ",".join(
+            [*(one for one in listed if one not in {"", "none"}), "prometheus"]
+        )
+    variables.setdefault("OTEL_EXPORTER_PROMETHEUS_HOST", host)
+    variables.setdefault("OTEL_EXPORTER_PROMETHEUS_PORT", str(port))
+
+
+def run_worker(app: App, settings: Settings, process: ProcessIdentity | None = None) -> int:
     """Runs a worker until SIGTERM or SIGINT drains it; a second one goes straight to the limit.
 
     Answers the exit code: 0 everything reported, 10 something released at the limit, 11 something left to its lease, 12
@@ -46,8 +85,10 @@ def run_worker(app: App, settings: Settings) -> int:
     stopped: the event loop and the interpreter would wait for them.
     Raises ConfigurationError, SchemaMismatch, PermissionDenied, LedgerUnavailable.
     """
+    process = process or worker_identity(settings)
+    begin_telemetry(settings, app.namespace, process.id)
     with asyncio.Runner(loop_factory=_fast_loop()) as runner:
-        return runner.run(_run_worker(app, settings))
+        return runner.run(_run_worker(app, settings, process))
 
 
 def _leave(code: int) -> NoReturn:
@@ -66,11 +107,11 @@ def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _run_worker(app: App, settings: Settings) -> int:
+async def _run_worker(app: App, settings: Settings, process: ProcessIdentity) -> int:
     publisher = broker_at(coordinator_logins(settings)[1]).publisher(
         time_limit=settings.broker.publish_timeout, heartbeat=settings.broker.heartbeat
     )
-    worker = worker_of(app, settings, publisher)
+    worker = worker_of(app, settings, publisher, process)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.drain)
@@ -78,17 +119,17 @@ async def _run_worker(app: App, settings: Settings) -> int:
         code = await worker.run()
     finally:
         await publisher.close()
+        flush(_FLUSH_SECONDS)  # nothing else runs any more, and `_leave` knows no exit
     if worker.has_leaks:
         _leave(code)
     return code
 
 
-def worker_of(app: App, settings: Settings, publisher: Publisher) -> Worker:
+def worker_of(app: App, settings: Settings, publisher: Publisher, process: ProcessIdentity | None = None) -> Worker:
     """A worker of the app's types that have a handler here; with coordinator services unless the settings say no."""
     secrets.own.hide_variables(os.environ)  # errors of handlers are stored, and tell of what handlers use
     database_url, broker_url = database_and_broker(settings)
-    host, pid = socket.gethostname(), os.getpid()
-    process = ProcessIdentity(uuid7(), settings.worker.name or f"{host}:{pid}", host, pid)
+    process = process or worker_identity(settings)
     duty = Duty(process, app.namespace, {name: one for name, one in app.types.items() if one.handled_by is not None})
     options = WorkerOptions(
         database_url=database_url,
@@ -109,6 +150,10 @@ def worker_of(app: App, settings: Settings, publisher: Publisher) -> Worker:
         reconcile=settings.worker.reconcilers,
         capabilities=detected().overridden_by(capabilities.of(settings.worker.capabilities)),
         artifacts=store_options(settings.artifacts),
+        probe_host=settings.worker.probe_host,
+        probe_port=settings.worker.probe_port,
+        topology=Topology(settings.telemetry.topology),
+        join_window=settings.telemetry.join_window,
         alive_file=settings.worker.alive_file,
     )
     if not settings.worker.coordinator:
@@ -147,6 +192,8 @@ def coordinator_options(settings: Settings, name: str | None = None) -> Options:
         sweeping=sweeping(settings),
         clock_skew=settings.worker.clock_skew,
         alive_file=settings.worker.alive_file,
+        probe_host=settings.worker.probe_host,
+        probe_port=settings.worker.probe_port,
     )
 
 

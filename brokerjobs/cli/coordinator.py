@@ -30,6 +30,8 @@ def coordinator(
     from brokerjobs.coordinator import process  # noqa: PLC0415  # ditto
 
     told = wiring.coordinator_options(settings, name)
+    logs.set_up(log_level, settings.log.format, process.name_of(told))
+    wiring.begin_telemetry(settings, "brokerjobs-coordinator", told.id)
     asyncio.run(_log_in(told.broker.url))
     raise typer.Exit(process.run(told))
 

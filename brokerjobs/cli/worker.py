@@ -83,7 +83,9 @@ def worker(
 def _run(flags: Mapping[str, object], log_level: logs.Level) -> NoReturn:
     logs.set_up(log_level)
     settings = options.settings_of(flags)
-    app = apps.load(settings.need_app())
     from brokerjobs import wiring  # noqa: PLC0415  # slow: the drivers of both servers
 
-    raise typer.Exit(wiring.run_worker(app, settings))
+    process = wiring.worker_identity(settings)
+    logs.set_up(log_level, settings.log.format, process.name)
+    app = apps.load(settings.need_app())
+    raise typer.Exit(wiring.run_worker(app, settings, process))

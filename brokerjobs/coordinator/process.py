@@ -19,6 +19,7 @@ from uuid_utils.compat import uuid7
 from brokerjobs.alive import AliveFile
 from brokerjobs.broker.brokers import broker_at
 from brokerjobs.coordinator.coordinator import Coordinator
+from brokerjobs.coordinator.health import CoordinatorHealth
 from brokerjobs.coordinator.routes import Queues
 from brokerjobs.coordinator.service import Periods
 from brokerjobs.errors import LedgerUnavailable, PermissionDenied
@@ -27,10 +28,12 @@ from brokerjobs.ledger.calls import ProcessIdentity
 from brokerjobs.ledger.clock_watch import ClockWatch
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions
 from brokerjobs.ledger.services import Heartbeat
+from brokerjobs.telemetry.health_http import answering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+    from uuid import UUID
 
     from brokerjobs.coordinator.sweeper import Sweeping
 
@@ -59,6 +62,7 @@ class Options:
     broker: BrokerOptions
     name: str | None = None
     """The name in the ledger, by default host and process id."""
+    id: UUID = field(default_factory=uuid7)
     heartbeat: timedelta = timedelta(seconds=10)
     periods: Periods = field(default_factory=Periods)
     sweeping: Sweeping | None = None
@@ -67,6 +71,9 @@ class Options:
     """How far this host's clock may be from the ledger's before that is said."""
     alive_file: Path | None = None
     """Touched whenever the ledger has answered a heartbeat."""
+    probe_host: str = "127.0.0.1"
+    probe_port: int | None = None
+    """Where `/livez`, `/readyz` and `/startupz` are answered; None: nowhere."""
 
 
 def run(options: Options) -> int:
@@ -91,8 +98,9 @@ async def serve(options: Options, stop: asyncio.Event) -> None:
     """
     broker = options.broker
     rings = broker_at(broker.url).publisher(time_limit=broker.publish_timeout, heartbeat=broker.heartbeat)
-    process = _identity(options.name)
-    pulse = Pulse(options, process)
+    process = _identity(options)
+    health = CoordinatorHealth(stop.is_set, options.heartbeat.total_seconds())
+    pulse = Pulse(options, process, health)
     coordinator = Coordinator(
         ledger=options.ledger,
         publisher=rings,
@@ -102,10 +110,11 @@ async def serve(options: Options, stop: asyncio.Event) -> None:
         sweeping=options.sweeping,
     )
     try:
-        await pulse.check_schema()
-        _log.info("coordinator %s is up", process.name)
-        # The relay may be in the middle of a batch; what it does not mark is rung again.
-        await _together(coordinator, pulse, stop, broker.publish_timeout + _GOODBYE)
+        with answering(health, options.probe_host, options.probe_port):
+            await pulse.check_schema()
+            _log.info("coordinator %s is up", process.name)
+            # The relay may be in the middle of a batch; what it does not mark is rung again.
+            await _together(coordinator, pulse, stop, broker.publish_timeout + _GOODBYE)
     except ExceptionGroup as group:
         raise _first(cast("Exception", group)) from group
     finally:
@@ -143,15 +152,20 @@ def _first(error: Exception) -> Exception:
     return error
 
 
-def _identity(name: str | None) -> ProcessIdentity:
-    host, pid = socket.gethostname(), os.getpid()
-    return ProcessIdentity(uuid7(), name or f"coordinator@{host}:{pid}", host, pid)
+def _identity(options: Options) -> ProcessIdentity:
+    return ProcessIdentity(options.id, name_of(options), socket.gethostname(), os.getpid())
+
+
+def name_of(options: Options) -> str:
+    """The name in the ledger and in log lines."""
+    return options.name or f"coordinator@{socket.gethostname()}:{os.getpid()}"
 
 
 class Pulse:
     """The heartbeats of a coordinator process, over a connection of their own."""
 
-    def __init__(self, options: Options, process: ProcessIdentity) -> None:
+    def __init__(self, options: Options, process: ProcessIdentity, health: CoordinatorHealth) -> None:
+        self._health = health
         self._ledger = AsyncLedgerConnection(options.ledger)
         self._alive = AliveFile(options.alive_file)
         self._clock = ClockWatch(options.clock_skew)
@@ -168,8 +182,12 @@ class Pulse:
     async def run(self, coordinator: Coordinator) -> None:
         """Beat, and tell the coordinator who leads; raises PermissionDenied."""
         while True:
-            with suppress(LedgerUnavailable):
+            try:
                 coordinator.hear(await self._beat("online"))
+            except LedgerUnavailable:
+                self._health.ledger.gave_no_answer()
+            else:
+                self._health.ledger.answered()
                 self._alive.show()
             await asyncio.sleep(self._period_seconds * random.uniform(1 - _JITTER, 1 + _JITTER))
 

@@ -76,6 +76,8 @@ class LeaseKeeper:
         self._change = threading.Condition()
         self._wakes_at = -math.inf  # when the thread will look by itself
         self._stopping = False
+        self._passed_at = time.monotonic()
+        self._asks_ledger = False
         self._loop_thread = threading.get_ident()
         self._loop_answered_at = time.monotonic()
         self._loop_asked = False
@@ -97,6 +99,13 @@ class LeaseKeeper:
         if self._thread.ident is not None:
             self._thread.join()
         self._connection.close()
+
+    def silent_seconds(self) -> float | None:
+        """For how long the thread has done nothing, answers of the ledger not counted; None if it has ended."""
+        if self._thread.ident is not None and not self._thread.is_alive():
+            return None
+        began = self._thread.ident is not None
+        return time.monotonic() - self._passed_at if began and not self._asks_ledger else 0.0
 
     def watch(self, attempt: Attempt) -> None:
         """Keeps the lease of an attempt from now on."""
@@ -131,6 +140,7 @@ class LeaseKeeper:
     def _run(self) -> None:
         next_beat = eager_beat = 0.0
         while True:
+            self._passed_at, self._asks_ledger = time.monotonic(), False
             beat_at = min(next_beat, eager_beat) if self._calls.is_eager() else next_beat
             with self._change:
                 if self._stopping:
@@ -139,6 +149,7 @@ class LeaseKeeper:
                 if not due and time.monotonic() < beat_at:
                     self._rest(self._sleep(beat_at))
                     continue
+            self._asks_ledger = True
             self._renew(due)
             if time.monotonic() >= beat_at:
                 next_beat = time.monotonic() + self._heartbeat_seconds * random.uniform(0.9, 1.1)

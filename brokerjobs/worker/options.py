@@ -8,7 +8,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from brokerjobs.artifacts.locations import StoreOptions
+from brokerjobs.errors import ConfigurationError
 from brokerjobs.rules.capabilities import Capabilities
+from brokerjobs.rules.leases import check_renewal
+from brokerjobs.telemetry.attempts import Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,8 +51,14 @@ class WorkerOptions:
     """How often a worker whose types have reconcilers looks for open reviews that are due."""
     capabilities: Capabilities = field(default_factory=Capabilities)
     """What this worker has, detected and declared: which jobs qualify for it."""
+    join_window: timedelta = timedelta(seconds=60)
+    topology: Topology = Topology.AUTO
+    """Whether attempts are traced below the creation of their job, and for how long after it."""
     artifacts: StoreOptions = field(default_factory=StoreOptions)
     """Where handlers stage artifacts; looked at when the first one does."""
+    probe_host: str = "127.0.0.1"
+    probe_port: int | None = None
+    """Where `/livez`, `/readyz` and `/startupz` are answered; None: nowhere."""
     alive_file: Path | None = None
     """Touched whenever the ledger has answered a heartbeat while the event loop went on."""
 
@@ -66,6 +75,16 @@ class Duty:
     process: ProcessIdentity
     namespace: str
     types: Mapping[str, JobType[Any, Any]]
+
+
+def check(duty: Duty, options: WorkerOptions) -> None:
+    """Raises ConfigurationError for a worker that could run nothing, or could not keep a lease."""
+    if not any(job_type.handled_by for job_type in duty.types.values()):
+        message = f"no job type of namespace {duty.namespace!r} has a handler here; import the modules that define them"
+        raise ConfigurationError(message)
+    for job_type in duty.types.values():
+        if options.renewal is not None:
+            check_renewal(job_type.terms.lease, options.renewal, job_type=job_type.name)
 
 
 class Services(Protocol):

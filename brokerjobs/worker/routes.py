@@ -69,6 +69,11 @@ class Routes:
         """Is a route held, so that a resume is waited for? Any thread may ask."""
         return bool(self._held)
 
+    @property
+    def to_consume(self) -> frozenset[str]:
+        """The routes that are to be consumed now, without those that are held; any thread may ask."""
+        return frozenset(self.names) - self._held.keys()
+
     async def begin(self, heard: list[dict[str, Any]]) -> None:
         """Takes the routes as they are at the worker's start."""
         self._learn(heard)

@@ -13,22 +13,24 @@ from typing import TYPE_CHECKING, Final
 
 from brokerjobs.alive import AliveFile
 from brokerjobs.broker.brokers import broker_at
-from brokerjobs.errors import ConfigurationError, LedgerUnavailable
+from brokerjobs.errors import LedgerUnavailable
 from brokerjobs.handlers import RunsIn
 from brokerjobs.ledger import schema, services
 from brokerjobs.ledger.clock_watch import ClockWatch
 from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions, LedgerConnection
 from brokerjobs.ledger.lending import Lending
-from brokerjobs.rules.leases import check_renewal
 from brokerjobs.rules.line import Line
 from brokerjobs.rules.stock import Stock
 from brokerjobs.rules.texts import counted
+from brokerjobs.telemetry.health_http import answering
 from brokerjobs.worker.claims import Answers, Claims
 from brokerjobs.worker.completions import Completions
 from brokerjobs.worker.context import Doors
 from brokerjobs.worker.hand_back import HandBack
+from brokerjobs.worker.health import WorkerHealth
 from brokerjobs.worker.inbox import Inbox
 from brokerjobs.worker.leases import Calls, LeaseKeeper
+from brokerjobs.worker.options import check
 from brokerjobs.worker.probes import Probes
 from brokerjobs.worker.processes import Processes
 from brokerjobs.worker.quarantine import Quarantine
@@ -68,7 +70,7 @@ class Worker:
     """Runs the job types of its duty until it is told to drain; made on the event loop that it runs on."""
 
     def __init__(self, duty: Duty, options: WorkerOptions, services: Services | None = None) -> None:
-        _check(duty, options)
+        check(duty, options)
         self._duty = duty
         self._options = options
         self._services = services
@@ -146,6 +148,9 @@ class Worker:
             heartbeat=options.heartbeat,
             calls=Calls(self._beat, self._attempts.stopping.cancel, lambda: self._routes.stand_still),
         )
+        self._health = WorkerHealth(
+            self._keeper, self._consumer, self._routes, self._draining.is_set, options.heartbeat.total_seconds()
+        )
         self._vital_signs = VitalSigns(
             duty, options, self._consumer, self._inbox, self._slots, self._attempts, self._clock
         )
@@ -169,6 +174,10 @@ class Worker:
 
     async def run(self) -> DrainedWith:
         """Runs until `drain`; raises SchemaMismatch (TopologyMismatch), PermissionDenied, LedgerUnavailable."""
+        with answering(self._health, self._options.probe_host, self._options.probe_port):
+            return await self._run()
+
+    async def _run(self) -> DrainedWith:
         try:
             self._alive.begin()
             await self._register()
@@ -280,7 +289,12 @@ class Worker:
 
     def _beat(self, connection: LedgerConnection, loop_silent_seconds: float) -> None:
         """Sends one heartbeat; called by the lease keeper's thread."""
-        self._send_beat(connection, "draining" if self._draining.is_set() else "online", loop_silent_seconds)
+        try:
+            self._send_beat(connection, "draining" if self._draining.is_set() else "online", loop_silent_seconds)
+        except LedgerUnavailable:
+            self._health.ledger.gave_no_answer()
+            raise
+        self._health.ledger.answered()
         if loop_silent_seconds < self._options.heartbeat.total_seconds():
             self._alive.show()
 
@@ -325,13 +339,3 @@ class Worker:
 
 async def _told(services: Services, leaders: Sequence[services.Leader]) -> None:
     services.hear(leaders)
-
-
-def _check(duty: Duty, options: WorkerOptions) -> None:
-    """Raises ConfigurationError for a worker that could run nothing, or could not keep a lease."""
-    if not any(job_type.handled_by for job_type in duty.types.values()):
-        message = f"no job type of namespace {duty.namespace!r} has a handler here; import the modules that define them"
-        raise ConfigurationError(message)
-    for job_type in duty.types.values():
-        if options.renewal is not None:
-            check_renewal(job_type.terms.lease, options.renewal, job_type=job_type.name)

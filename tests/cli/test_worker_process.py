@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from brokerjobs.cli.logs import OneLine
+from brokerjobs.telemetry.logs import TextFormatter
 from tests.waiting import eventually_sync
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def test_log_line__is_one_whatever_it_says() -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         divmod(1, 0)
 
-    line = OneLine().format(record_of("first\nsecond \x1b[2J %s", "amqp://u:s3cret@h/", error=raised.value))
+    line = TextFormatter().format(record_of("first\nsecond \x1b[2J %s", "amqp://u:s3cret@h/", error=raised.value))
 
     assert LINE.fullmatch(line), line
     assert "first\\nsecond \\x1b[2J amqp://u:***@h/" in line

@@ -15,6 +15,7 @@ import pytest
 
 from brokerjobs.broker.publisher import Publisher
 from brokerjobs.coordinator.coordinator import Coordinator
+from brokerjobs.coordinator.health import CoordinatorHealth
 from brokerjobs.coordinator.process import BrokerOptions, Options, Pulse
 from brokerjobs.coordinator.routes import Queues
 from brokerjobs.ledger.database import ConnectOptions
@@ -52,7 +53,7 @@ async def coordinating(
         periods=PERIODS,
     )
     told = Options(ledger=ledger, broker=BrokerOptions(url=staged.broker_url), heartbeat=timedelta(milliseconds=200))
-    pulse = Pulse(told, me)
+    pulse = Pulse(told, me, CoordinatorHealth(lambda: False, told.heartbeat.total_seconds()))
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(services.run()), group.create_task(pulse.run(services))]
         try:

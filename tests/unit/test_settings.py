@@ -15,7 +15,7 @@ from brokerjobs.errors import ConfigurationError
 from brokerjobs.settings import BrokerSettings, Settings, WorkerSettings
 from brokerjobs.settings_loading import known_keys, load_settings, variable_of
 
-GROUPS = ("worker", "broker", "coordinator", "retention", "artifacts")
+GROUPS = ("worker", "broker", "coordinator", "retention", "artifacts", "telemetry", "log")
 DEFAULTS = Path(__file__).parents[2] / "config" / "brokerjobs.toml"
 URL = "postgresql://app:s3cret@db/pay"
 
@@ -250,6 +250,7 @@ def test_default_file__has_every_key_with_its_default() -> None:
     examples |= {"worker.alive_file", "coordinator.database_url", "coordinator.broker_url", "broker.hand_back"}
     examples |= {"broker.management_url", "worker.processes", "worker.leaked_threads", "worker.capabilities"}
     examples |= {"artifacts.url", "artifacts.options", "artifacts.remove_orphans_after"}
+    examples |= {"worker.probe_port", "telemetry.metrics_port"}
     set_there = {group or key for group, key in _keys_of(settings)}
     assert set_there == set(known_keys())
     for key in set_there - examples:

@@ -38,6 +38,8 @@ TOLD: dict[str, Any] = {
     "reconcilers": timedelta(seconds=13),
     "clock_skew": timedelta(seconds=14),
     "alive_file": Path("/tmp/alive"),
+    "probe_port": 8080,
+    "probe_host": "0.0.0.0",
 }
 NAMES = {"prefetch": "deliveries", "reconcilers": "reconcile"}
 
