@@ -26,6 +26,7 @@ _QUERY: Final = re.compile(r"(https?://[^\s?#]{1,2000})[?#]\S*")
 _NO_ROOM: Final = re.compile(
     r"StorageFull|QuotaExceeded|InsufficientStorage|No space left on device|Disk quota exceeded|File too large"
 )
+_ENDED: Final = "NoSuchUpload"  # by the store, or by whoever looks after it: another upload may succeed
 _BUSY: Final = frozenset({408, 416, 425, 429})  # 416: the object was another one when it was looked at
 # Neither a network nor a server said these: they come again each time.
 _OWN_FAULTS: Final = frozenset({
@@ -60,8 +61,9 @@ def of_remote(error: Exception, store: str) -> StoreError:
     number = int(status[1]) if status else None
     if number == 507 or _NO_ROOM.search(text):
         return ArtifactStoreFull(store=store, problem=problem)
-    refused = type(error).__name__ in _OWN_FAULTS or "builder error" in text
-    if refused or (number is not None and 400 <= number < 500 and number not in _BUSY):
+    if type(error).__name__ in _OWN_FAULTS or "builder error" in text:
+        return ArtifactStoreRefused(store=store, problem=problem)
+    if number is not None and 400 <= number < 500 and number not in _BUSY and _ENDED not in text:
         return ArtifactStoreRefused(store=store, problem=problem)
     return ArtifactStoreUnavailable(store=store, problem=problem)
 

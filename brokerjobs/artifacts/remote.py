@@ -74,14 +74,11 @@ class RemoteStore:
             if len(first) > PART:
                 break
         with self._complaints():
-            try:
-                if len(first) <= PART:
-                    obstore.put(self._store, path, bytes(first), use_multipart=False)
-                else:
-                    whole: Iterator[Any] = chain([bytes(first)], chunks)
-                    obstore.put(self._store, path, whole, chunk_size=self._part, max_concurrency=_AHEAD)
-            except FileNotFoundError as error:
-                raise complaints.refused(self._public, complaints.one_line(str(error))) from None
+            if len(first) <= PART:
+                obstore.put(self._store, path, bytes(first), use_multipart=False)
+            else:
+                whole: Iterator[Any] = chain([bytes(first)], chunks)
+                obstore.put(self._store, path, whole, chunk_size=self._part, max_concurrency=_AHEAD)
 
     def read(self, path: str) -> Iterator[Chunk]:
         """Ranges, a few of them ahead; the whole in one request if the server does not do ranges as HTTP has them."""

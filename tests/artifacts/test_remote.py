@@ -109,6 +109,8 @@ def test_silent_server__is_given_up(server: S3Server, prefix: str) -> None:
         (401, "", ArtifactStoreRefused),
         (503, "<Error><Code>SlowDown</Code></Error>", ArtifactStoreUnavailable),
         (429, "", ArtifactStoreUnavailable),
+        (404, "<Error><Code>NoSuchUpload</Code></Error>", ArtifactStoreUnavailable),  # the server was started anew
+        (404, "<Error><Code>NoSuchBucket</Code></Error>", ArtifactStoreRefused),
     ],
 )
 @pytest.mark.usefixtures("no_retries")
