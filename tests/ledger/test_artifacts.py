@@ -246,6 +246,15 @@ def test_discard__gives_an_upload_to_the_sweeper_for_good(staging: Staging, hold
     assert shown.removing == artifacts.Removing(staging.ledger.clock.now, "incomplete", "disk full")
 
 
+def test_discard__of_an_accepted_attempt_makes_nothing_visible(staging: Staging, holding: Holding) -> None:
+    failed, under_way = staging.begun(holding), staging.begun(holding, "late.pdf")
+    staging.discard(failed, holding)
+
+    assert staging.ledger.worker.complete(holding, {"done": True}).verdict == "accepted"
+
+    assert [staging.shown(one).visible for one in (failed, under_way)] == [False, False]
+
+
 def test_discard__leaves_what_is_whole(staging: Staging, holding: Holding) -> None:
     artifact_id = staging.put(holding)
 

@@ -10,5 +10,5 @@ create or replace function artifact_json(a artifact, s job_state) returns jsonb 
     'removing', case when a.removing_at is not null then jsonb_build_object(
       'at', rfc3339(a.removing_at), 'why', a.removing_why, 'detail', a.removing_detail) end,
     'removed_at', rfc3339(a.removed_at))
-  from (select artifact_is_visible(a, s) as visible) v
+  from (select a.ready_at is not null and artifact_is_visible(a, s) as visible) v
 $$;
