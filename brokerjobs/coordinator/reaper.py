@@ -8,11 +8,16 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from brokerjobs.coordinator.service import LED_ELSEWHERE
+from brokerjobs.errors import LedgerUnavailable
 from brokerjobs.ledger import ticks
+from brokerjobs.ledger.attempt_spans import tell_expired, traced_attempts
 from brokerjobs.rules import reviews
+from brokerjobs.telemetry.instruments import measuring
+from brokerjobs.telemetry.tracing import tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from uuid import UUID
 
     from brokerjobs.coordinator.service import Periods
     from brokerjobs.ledger.database import AsyncLedgerConnection
@@ -65,6 +70,7 @@ class Reaper:
         for row in expired:
             _log.info("job %s is %s: attempt %s lost its lease", row.job_id, row.state, row.attempt_id)
             reviews.tell(_log, row.opened)
+        await self._tell({row.attempt_id: row.job_id for row in expired if row.job_id is not None})
         now = self._monotonic()
         full = len(expired) >= self._batch
         if not resting:
@@ -72,3 +78,16 @@ class Reaper:
             self._rests_until = now + min(took, _LONGEST_REST_SECONDS)
         rest = timedelta(seconds=max(0.0, self._rests_until - now))
         return min(self._tick, rest) if full or resting else self._tick
+
+    async def _tell(self, expired: Mapping[UUID | None, UUID]) -> None:
+        """Tells of the attempts that were just given up: of many there is nobody else who could."""
+        if not expired or (tracing.look() is None and measuring.look() is None):
+            return
+        try:
+            found = await self._ledger.fetch(traced_attempts(list(expired.values())))
+        except LedgerUnavailable as error:  # they are given up all the same
+            _log.debug("no spans of %d attempts that lost their lease: %s", len(expired), error)
+            return
+        for one in found:
+            if one.attempt_id in expired:
+                tell_expired(one)

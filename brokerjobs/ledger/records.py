@@ -131,6 +131,8 @@ class AttemptRecord:
     """None: it has not ended without an accepted result, or this was not recorded."""
     ack_sent_at: datetime | None
     """The worker's clock; sent, never known to have arrived."""
+    traceparent: str | None = None
+    """The context of its span, if that was sampled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,6 +250,7 @@ def attempt_record(data: Mapping[str, Any]) -> AttemptRecord:
         failure=data["failure"],
         safe_to_retry=safe and SafeToRetry(safe=safe["safe"], why=safe["why"]),
         ack_sent_at=_time(data["ack_sent_at"]),
+        traceparent=data.get("traceparent"),
     )
 
 

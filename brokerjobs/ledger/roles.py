@@ -73,6 +73,8 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "release",
         "asked",
         "acked",
+        "attempt_spans",
+        "traced_attempts",
         "hand_back",
         "fence_v1",
         "complete_v1",
@@ -99,6 +101,7 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
     COORDINATOR: EVERYBODY
     | {
         "expire",
+        "traced_attempts",
         "due",
         "outbox_take",
         "outbox_messages",

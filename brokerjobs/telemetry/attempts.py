@@ -84,8 +84,8 @@ class AttemptSpan:
     def reported(self, said: ReportAs, began: int, answer: Answer, failure: Failed | None = None) -> None:
         """The ledger has answered its report, which `began` then (`tracing.now()`)."""
 
-    def acked(self, began: int, *, sent: bool) -> None:
-        """Its delivery was acknowledged, or could not be since its channel was gone; it ends."""
+    def acked(self, began: int, *, sent: bool, goes_on: bool = False) -> None:
+        """Its delivery was acknowledged, or could not be since its channel was gone; it ends unless it `goes_on`."""
 
     def end(self, outcome: Outcome | None = None) -> None:
         """It ends; with an outcome if none was reported: LOST, or LEFT."""
@@ -190,8 +190,8 @@ class Recorded(Unsampled):
         if outcome is Outcome.REJECTED:
             self._span.add_event(Event.REPORT_REJECTED.value, {a.REASON: facts.get(a.REASON, "")})
 
-    def acked(self, began: int, *, sent: bool) -> None:
-        """A span of its own below the attempt's, which ends."""
+    def acked(self, began: int, *, sent: bool, goes_on: bool = False) -> None:
+        """A span of its own below the attempt's, which ends unless it was acknowledged when it was claimed."""
         ended = time.time_ns()
         facts: dict[str, AttributeValue] = {
             a.SYSTEM: a.RABBITMQ,
@@ -209,7 +209,8 @@ class Recorded(Unsampled):
             child.set_status(Status(StatusCode.ERROR, Event.ACK_LOST.value))
             self.happened(Event.ACK_LOST)
         child.end(ended)
-        self.end()
+        if not goes_on:
+            self.end()
 
     def end(self, outcome: Outcome | None = None) -> None:
         """Its span ends; once."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from brokerjobs.handlers import RunsIn
 from brokerjobs.ledger.calls import Holding, LeaseFigures, Report
+from brokerjobs.telemetry.attempts import NOTHING, AttemptSpan
 
 if TYPE_CHECKING:
     import asyncio
@@ -67,6 +68,9 @@ class Attempt:
     deadline_at: float | None = None
     """When the job's deadline has surely passed (seconds, monotonic): counted from the answer to the claim."""
 
+    span: AttemptSpan = NOTHING
+    """What is told of it to whoever traces."""
+
     def __init__(self, claimed: Claimed, delivery: Delivery, job_type: JobType[Any, Any], asked_at: float) -> None:
         self.claimed = claimed
         self.runs_in = RunsIn.TASK if job_type.handled_by is None else job_type.handled_by.runs_in
@@ -97,6 +101,11 @@ class Attempt:
         self._renewals = 0
         self._smallest_margin: float | None = None
         self._longest_round_trip: float | None = None
+
+    @property
+    def age_seconds(self) -> float:
+        """Since its claim was asked for."""
+        return time.monotonic() - self._asked_at
 
     def must_wait(self) -> None:
         """Its handler begins later: its lease is kept without a limit until then."""
@@ -135,8 +144,8 @@ class Attempt:
         with self._lock:
             return self.lease is Lease.HELD and (time.monotonic() if now is None else now) < self._trusted_until
 
-    def renewed(self, sent_at: float, answered_at: float, lease_seconds: float) -> None:
-        """Counts a renewal; the lease is trusted from before the request was sent."""
+    def renewed(self, sent_at: float, answered_at: float, lease_seconds: float) -> float:
+        """Counts a renewal; the lease is trusted from before the request was sent. Answers how much of it was left."""
         with self._lock:
             margin = self._trusted_until - answered_at
             self._renewals += 1
@@ -146,6 +155,7 @@ class Attempt:
                 round_trip if self._longest_round_trip is None else max(self._longest_round_trip, round_trip)
             )
             self._trusted_until = max(self._trusted_until, sent_at + lease_seconds)
+            return margin
 
     def lost(self) -> None:
         """The ledger says that this attempt is no longer the running one: it may finish and report."""

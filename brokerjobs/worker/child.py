@@ -15,23 +15,30 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
+from uuid import UUID
 
 from brokerjobs.artifacts.store import lazily
 from brokerjobs.errors import StopRequested
 from brokerjobs.job_type import in_processes
 from brokerjobs.rules.failures import Snoozed, classify
+from brokerjobs.telemetry.attaching import in_child
+from brokerjobs.telemetry.configuration import configure
+from brokerjobs.telemetry.flushing import flush
+from brokerjobs.telemetry.shapes import OtherSubject
+from brokerjobs.telemetry.tracing import tracing
 from brokerjobs.worker import frames
 from brokerjobs.worker.asking import Line, Questions
 from brokerjobs.worker.child_context import ProcessContext, Running
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from brokerjobs.artifacts.locations import StoreOptions
     from brokerjobs.artifacts.store import ArtifactStore
 
 _PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
+_FLUSH_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,8 @@ class ChildOptions:
     types: Sequence[tuple[str, str]]
     log_level: int
     artifacts: StoreOptions
+    traces: bool
+    """Shall it send spans of its own, where the worker's variables say?"""
 
 
 def serve(line: socket.socket, parent: int, options: ChildOptions) -> None:
@@ -52,6 +61,8 @@ def serve(line: socket.socket, parent: int, options: ChildOptions) -> None:
     if not logging.root.handlers:
         form = "%(asctime)s %(levelname)s %(name)s: %(message)s (process %(process)d)"
         logging.basicConfig(level=options.log_level, format=form)
+    if options.traces:
+        configure(service_name=options.types[0][0], with_metrics=False)
     missing = [name for namespace, name in options.types if (namespace, name) not in in_processes]
     ours = Line(line)
     ours.say({"ready": True, "missing": missing})
@@ -65,6 +76,8 @@ def serve(line: socket.socket, parent: int, options: ChildOptions) -> None:
             _end()
         running.questions.end()
         ours.say(answer)
+        if tracing.look() is not None:
+            flush(_FLUSH_SECONDS)  # it may be killed before its next handler, and is at the worker's end
 
 
 def _belong_to(parent: int) -> None:
@@ -103,7 +116,8 @@ def _answer(running: Running, store: Callable[[], ArtifactStore]) -> dict[str, A
     try:
         payload = job_type.decode_payload(request["payload"])
         context = (ProcessContext(running, store),) if handler.takes_context else ()
-        return {"returned": job_type.encode_result(handler.function(payload, *context)).decode()}
+        with in_child(_subject(request), request["traceparent"], request["tracestate"]):
+            return {"returned": job_type.encode_result(handler.function(payload, *context)).decode()}
     except BaseException as error:  # noqa: BLE001  # whatever a handler raises, its attempt has ended
         if isinstance(error, StopRequested) and running.stop is not None:
             return {"stopped": True}
@@ -111,3 +125,10 @@ def _answer(running: Running, store: Callable[[], ArtifactStore]) -> dict[str, A
         if isinstance(ending, Snoozed):
             return {"snoozed": ending.until.isoformat()}
         return {"failed": ending.as_data()}
+
+
+def _subject(request: Mapping[str, Any]) -> OtherSubject:
+    """The attempt that it runs, for spans and logs."""
+    return OtherSubject(
+        UUID(request["job"]), UUID(request["attempt"]), request["number"], request["fencing_number"], request["type"]
+    )

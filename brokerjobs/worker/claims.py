@@ -16,16 +16,20 @@ from brokerjobs.ledger import calls
 from brokerjobs.ledger.group_commit import MAX_ROWS
 from brokerjobs.rules import reviews
 from brokerjobs.rules.verdicts import ClaimVerdict
+from brokerjobs.telemetry.instruments import measuring
+from brokerjobs.telemetry.tracing import tracing
 from brokerjobs.worker.attempt import Attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from uuid import UUID
 
     from brokerjobs.broker.protocol import Delivery
     from brokerjobs.ledger.database import AsyncLedgerConnection
     from brokerjobs.worker.inbox import Inbox
     from brokerjobs.worker.options import Duty
     from brokerjobs.worker.slots import Slots
+    from brokerjobs.worker.traces import Traces
 
 log = logging.getLogger("brokerjobs.worker")
 
@@ -52,19 +56,21 @@ class Answers:
 class Claims:
     """One loop: wait for a delivery and a slot, ask for as many as there are of both, start what was granted."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  # what they take from, and whom they tell
         self,
         duty: Duty,
         connection: AsyncLedgerConnection,
         inbox: Inbox,
         slots: Slots,
         answers: Answers,
+        traces: Traces,
     ) -> None:
         self._duty = duty
         self._connection = connection
         self._inbox = inbox
         self._slots = slots
         self._answers = answers
+        self._traces = traces
         self._stopping = asyncio.Event()
         self._idle = asyncio.Lock()
         self._asked = 0
@@ -97,6 +103,8 @@ class Claims:
     async def _claim(self, deliveries: Sequence[Delivery]) -> None:
         if not deliveries:
             return
+        tracing.look()
+        measuring.look()
         requests = [
             calls.ClaimRequest(d.job_id, uuid7(), d.route, d.ticket, d.redelivered, d.received_at) for d in deliveries
         ]
@@ -105,10 +113,11 @@ class Claims:
         answers = await self._ask(requests)
         if self._given_up:
             return
+        before = await self._traces.before(answers, asked_at)
         unanswered = [
             delivery
             for delivery, answer in zip(deliveries, answers, strict=True)
-            if not self._take_answer(delivery, answer, asked_at)
+            if not self._take_answer(delivery, answer, asked_at, before)
         ]
         self._inbox.answered(deliveries, unanswered)
         if len(unanswered) == len(deliveries):
@@ -126,12 +135,17 @@ class Claims:
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
-    def _take_answer(self, delivery: Delivery, answer: calls.Claimed, asked_at: float) -> bool:
+    def _take_answer(
+        self, delivery: Delivery, answer: calls.Claimed, asked_at: float, before: Mapping[UUID, str | None]
+    ) -> bool:
         """Acts on one verdict; False if it was no answer."""
         reviews.tell(log, answer.opened)  # a claim that finds a lost attempt takes the reaper's step
         match ClaimVerdict(answer.verdict):
             case ClaimVerdict.GRANTED:
-                self._answers.granted(Attempt(answer, delivery, self._duty.types[answer.type], asked_at))
+                attempt = Attempt(answer, delivery, self._duty.types[answer.type], asked_at)
+                if tracing.tracer is not None:
+                    self._traces.begin(attempt, before.get(answer.job_id))
+                self._answers.granted(attempt)
             case ClaimVerdict.LOCKED | ClaimVerdict.AGAIN:
                 return False
             case ClaimVerdict.UNKNOWN_JOB | ClaimVerdict.WRONG_ROUTE as verdict:

@@ -14,7 +14,10 @@ from brokerjobs.ledger import calls, effects
 from brokerjobs.ledger.group_commit import GroupCommit
 from brokerjobs.rules import reviews, texts
 from brokerjobs.rules.failures import MESSAGE_LIMIT
+from brokerjobs.rules.states import ReportAs
 from brokerjobs.rules.verdicts import IntentVerdict, OutcomeVerdict, ReportVerdict, StartVerdict
+from brokerjobs.telemetry.tracing import tracing
+from brokerjobs.worker.telling import told
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +94,9 @@ class Completions:
 
     async def completed(self, attempt: Attempt, body: str) -> calls.Reported:
         """Reports a result, as JSON."""
+        began = tracing.now()
         reported = await self._completed.ask(attempt.report(body, datetime.now(UTC)))
+        told(attempt, ReportAs.COMPLETED, began, reported)
         return _told(reported, f"the result of attempt {attempt.claimed.number} was refused ({reported.reason})")
 
     async def failed(self, attempt: Attempt, failure: Failure, *, evidence: str | None = None) -> calls.Reported:
@@ -99,7 +104,9 @@ class Completions:
         data = failure.as_data()
         if evidence is not None:
             data["result"] = json.loads(evidence)
+        began = tracing.now()
         reported = await self._failed.ask(attempt.report(json.dumps(data), datetime.now(UTC)))
+        told(attempt, ReportAs.FAILED, began, reported, failure)
         how = f"{failure.failure_class}, {failure.error_type}"
         return _told(reported, f"attempt {attempt.claimed.number} failed ({how})")
 
@@ -110,8 +117,7 @@ class Completions:
         data: dict[str, Any] = {"why": why, "classified": classified}
         if until is not None:
             data["until"] = until.isoformat()
-        reported = await self._released.ask(attempt.report(json.dumps(data), datetime.now(UTC)))
-        return _told(reported, f"attempt {attempt.claimed.number} was given back ({why})")
+        return await self._given_back(attempt, data)
 
     async def not_qualified(self, attempt: Attempt, error: InvalidPayload) -> calls.Reported:
         """Gives an attempt back whose payload this worker's model refuses: another worker's may take it."""
@@ -122,8 +128,13 @@ class Completions:
             "message": texts.first_part(str(error), MESSAGE_LIMIT),
             "fingerprint": attempt.job_type.fingerprint,
         }
+        return await self._given_back(attempt, data)
+
+    async def _given_back(self, attempt: Attempt, data: dict[str, Any]) -> calls.Reported:
+        began = tracing.now()
         reported = await self._released.ask(attempt.report(json.dumps(data), datetime.now(UTC)))
-        return _told(reported, f"attempt {attempt.claimed.number} was given back (not_here)")
+        told(attempt, ReportAs.RELEASED, began, reported)
+        return _told(reported, f"attempt {attempt.claimed.number} was given back ({data['why']})")
 
     async def asked(self, attempt: Attempt) -> calls.Asked:
         """Asks whether the attempt has reported, until the ledger answers (rule R7)."""

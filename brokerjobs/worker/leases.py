@@ -14,6 +14,7 @@ import threading
 import time
 import traceback
 from collections import deque
+from contextvars import Context
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -23,6 +24,9 @@ from brokerjobs.ledger.calls import renew
 from brokerjobs.rules import reviews
 from brokerjobs.rules.leases import renew_after
 from brokerjobs.rules.verdicts import RenewVerdict
+from brokerjobs.telemetry import metrics
+from brokerjobs.telemetry.attaching import apart
+from brokerjobs.telemetry.events import Event
 
 if TYPE_CHECKING:
     import asyncio
@@ -83,7 +87,9 @@ class LeaseKeeper:
         self._loop_asked = False
         self._loop_named = False
         self._ended: asyncio.Future[None] = loop.create_future()
-        self._thread = threading.Thread(target=self._run_loudly, name="brokerjobs-leases", daemon=True)
+        self._thread = threading.Thread(
+            target=apart(Context()).run, args=(self._run_loudly,), name="brokerjobs-leases", daemon=True
+        )
 
     async def run(self) -> None:
         """Starts the thread and watches over it until it is cancelled; an error of the thread is raised here."""
@@ -140,7 +146,7 @@ class LeaseKeeper:
     def _run(self) -> None:
         next_beat = eager_beat = 0.0
         while True:
-            self._passed_at, self._asks_ledger = time.monotonic(), False
+            self._passed_at = time.monotonic()
             beat_at = min(next_beat, eager_beat) if self._calls.is_eager() else next_beat
             with self._change:
                 if self._stopping:
@@ -155,6 +161,7 @@ class LeaseKeeper:
                 next_beat = time.monotonic() + self._heartbeat_seconds * random.uniform(0.9, 1.1)
                 eager_beat = time.monotonic() + _EAGER_SECONDS * random.uniform(0.9, 1.1)
                 self._send_beat()
+            self._passed_at, self._asks_ledger = time.monotonic(), False
             self._look_at_loop()
 
     def _sleep(self, next_beat: float) -> float:
@@ -197,6 +204,9 @@ class LeaseKeeper:
             answers = self._connection.fetch(renew([attempt.holding for attempt in attempts], started))
         except LedgerUnavailable as error:
             log.warning("cannot renew %d leases: %s", len(attempts), error)
+            metrics.not_renewed("failed", len(attempts))
+            for attempt in attempts:
+                attempt.span.happened(Event.RENEWAL_FAILED)
             self._put_off(attempts, time.monotonic() + _RETRY_SECONDS * random.uniform(1.0, 3.0))
             return
         answered_at = time.monotonic()
@@ -206,7 +216,10 @@ class LeaseKeeper:
                 case RenewVerdict.KEPT | RenewVerdict.CANCEL_REQUESTED as verdict:
                     if verdict is RenewVerdict.CANCEL_REQUESTED:
                         self._tell_cancel(attempt)
-                    attempt.renewed(sent_at, answered_at, answer.lease_seconds or attempt.lease_seconds)
+                    left = attempt.renewed(sent_at, answered_at, answer.lease_seconds or attempt.lease_seconds)
+                    metrics.renewed(attempt.job_type.name, left)
+                    if left < 0:
+                        attempt.span.happened(Event.RENEWAL_LATE)
                     self._put_off([attempt], sent_at + self._interval(attempt))
                 case RenewVerdict.LOCKED:
                     self._put_off([attempt], answered_at + _RETRY_SECONDS)
@@ -225,6 +238,8 @@ class LeaseKeeper:
             watched = self._due.pop(attempt, None) is not None
         if watched and not attempt.is_ending():  # otherwise it reported while the renewal was under way
             attempt.lost()
+            attempt.span.happened(Event.LEASE_LOST)
+            metrics.not_renewed("lost")
             log.warning(
                 "job %s: attempt %s lost its lease; it may finish, and its report will say what became of it",
                 *_ids(attempt),

@@ -21,6 +21,8 @@ from brokerjobs.errors import ConfigurationError
 from brokerjobs.handlers import RunsIn
 from brokerjobs.rules import texts
 from brokerjobs.rules.failures import Failure, FailureClass, Snoozed
+from brokerjobs.telemetry.configuration import is_asked_for
+from brokerjobs.telemetry.tracing import tracing
 from brokerjobs.worker import child, frames
 from brokerjobs.worker.answering import Answering
 from brokerjobs.worker.endings import Ending, Returned, Stopped, died_failure, garbled_failure
@@ -219,7 +221,13 @@ class Processes:
 
     def _start(self) -> Child:
         ours, theirs = socket.socketpair()
-        options = child.ChildOptions(self._modules, self._types, logging.root.level, self._artifacts)
+        options = child.ChildOptions(
+            self._modules,
+            self._types,
+            logging.root.level,
+            self._artifacts,
+            tracing.look() is not None and is_asked_for(),
+        )
         ours.setblocking(False)  # noqa: FBT003  # the socket's own signature
         process = self._spawning.Process(
             target=child.serve,
@@ -270,6 +278,8 @@ def _request(attempt: Attempt) -> dict[str, Any]:
         "tags": claimed.tags,
         "submitted_by": claimed.submitted_by,
         "deadline": None if claimed.deadline is None else claimed.deadline.isoformat(),
+        "traceparent": attempt.span.traceparent,
+        "tracestate": attempt.span.tracestate,
     }
 
 

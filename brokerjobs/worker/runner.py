@@ -21,7 +21,11 @@ from brokerjobs.rules.failures import (
     classify,
     name_of,
 )
+from brokerjobs.rules.states import ReportAs
 from brokerjobs.rules.verdicts import ReportVerdict, StartVerdict
+from brokerjobs.telemetry.outcomes import Outcome
+from brokerjobs.telemetry.shapes import Said
+from brokerjobs.telemetry.tracing import tracing
 from brokerjobs.worker.attempt import Lease
 from brokerjobs.worker.context import Doors, HandlerContext, ThreadContext
 from brokerjobs.worker.endings import (
@@ -36,6 +40,7 @@ from brokerjobs.worker.endings import (
     unrecorded_failure,
 )
 from brokerjobs.worker.stopping import Stop, is_being_cancelled
+from brokerjobs.worker.telling import told
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -147,6 +152,7 @@ class Runner:
         if attempt.lease is Lease.HELD:
             return True
         log.warning("job %s: attempt %s lost its lease before its handler started", *_ids(attempt))
+        attempt.span.end(Outcome.LOST)
         self._settle(attempt)
         return False
 
@@ -160,6 +166,7 @@ class Runner:
                 await self._completions.released(attempt, "cancel", classified=True)
             case StartVerdict.LOST | StartVerdict.LOCKED:
                 log.warning("job %s: attempt %s lost its lease before its handler started", *_ids(attempt))
+                attempt.span.end(Outcome.LOST)
         self._settle(attempt)
         return False
 
@@ -253,18 +260,21 @@ class Runner:
 
     async def _ask(self, attempt: Attempt, ending: Ending, recorded: str | None) -> calls.Reported | None:
         """After a completing transaction: ask whether it committed, and never send a success (rule R7)."""
+        began = tracing.now()
         answer = await self._completions.asked(attempt)
         if answer.verdict != "reported":
             failure = ending if isinstance(ending, Failure) else unrecorded_failure(attempt)
             return await self._failed(attempt, failure, evidence=recorded)
+        said = Said(answer.report_verdict or answer.verdict, answer.reason, answer.late, answer.state)
+        told(attempt, ReportAs.COMPLETED, began, said)
         if not (isinstance(ending, Returned) and ending.body in {recorded, "null"}):
             how = shown(ending)
-            said = f" ({ending.error_type}: {ending.message})" if isinstance(ending, Failure) else ""
+            why = f" ({ending.error_type}: {ending.message})" if isinstance(ending, Failure) else ""
             log.warning(
                 "job %s: attempt %s completed in its transaction and then ended otherwise: %s%s",
                 *_ids(attempt),
                 how["as"],
-                said,
+                why,
             )
             await self._completions.ended_otherwise(attempt, how)
         return None

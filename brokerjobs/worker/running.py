@@ -9,6 +9,8 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from brokerjobs.rules.texts import counted
+from brokerjobs.telemetry.attaching import entered
+from brokerjobs.telemetry.outcomes import Outcome
 from brokerjobs.worker.stopping import Stop, Stopping
 
 if TYPE_CHECKING:
@@ -86,7 +88,8 @@ class Running:
         keeper.watch(attempt)
         ready = self._reserving.wait if attempt.waits else None
         running = self._runner.run(attempt, handler, self.stopping, ready)
-        task = self._loop.create_task(running, context=self._variables.copy())
+        variables = entered(self._variables, attempt.claimed, attempt.span.context)
+        task = self._loop.create_task(running, context=variables)
         attempt.task = task
         self._tasks[attempt] = task
         task.add_done_callback(lambda task: self._ended(attempt, task, keeper))
@@ -176,6 +179,7 @@ class Running:
         """Leaves an attempt to its lease: nothing is reported, least of all that it was stopped (rule R5)."""
         attempt.stop = None
         attempt.cancel_task()
+        attempt.span.end(Outcome.LEFT)
 
     async def close(self) -> None:
         """Lets go of what is left; nothing is reported any more."""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from brokerjobs.errors import LedgerUnavailable
 from brokerjobs.ledger import calls
+from brokerjobs.telemetry import metrics
+from brokerjobs.telemetry.tracing import tracing
 
 if TYPE_CHECKING:
     from brokerjobs.broker.protocol import Consumer, Delivery
@@ -39,6 +41,7 @@ class Settlement:
 
     def ended(self, attempt: Attempt) -> None:
         """Tells how the lease of an attempt fared that was acknowledged when it was claimed."""
+        attempt.span.end()
         self._sent.append(calls.SentAck(attempt.holding.attempt_id, datetime.now(UTC), attempt.lease_figures()))
         self._some_sent.set()
 
@@ -47,10 +50,16 @@ class Settlement:
         due, self._due = self._due, []
         if not due:
             return
+        began = tracing.now()
         lost = {id(delivery) for delivery in self._consumer.ack([delivery for delivery, _ in due])}
         if lost:
             # The broker delivers them again, and the ledger answers that.
             log.warning("ack_lost: %d deliveries will come again, their channel is gone", len(lost))
+        for delivery, attempt in due:
+            if attempt is not None:
+                attempt.span.acked(began, sent=id(delivery) not in lost, goes_on=attempt.acked_on_claim)
+        metrics.settled("ack", len(due) - len(lost))
+        metrics.settled("lost", len(lost))
         now = datetime.now(UTC)
         self._sent += [
             calls.SentAck(attempt.holding.attempt_id, now, attempt.lease_figures())

@@ -17,6 +17,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from brokerjobs.handlers import RunsIn
+from brokerjobs.telemetry.attributes import REASON
+from brokerjobs.telemetry.events import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +64,7 @@ class Stopping:
         """Tells the handler of an attempt to stop, as far as that can be done; told again, a limit counts first."""
         if attempt.has_ended:
             return
+        attempt.span.happened(Event.STOP_TOLD, {REASON: why.value})
         was = attempt.stop
         if was not in _FINAL:
             attempt.stop = why

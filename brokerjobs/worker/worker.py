@@ -8,6 +8,7 @@ import enum
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,7 @@ from brokerjobs.ledger.lending import Lending
 from brokerjobs.rules.line import Line
 from brokerjobs.rules.stock import Stock
 from brokerjobs.rules.texts import counted
+from brokerjobs.telemetry.attaching import apart
 from brokerjobs.telemetry.health_http import answering
 from brokerjobs.worker.claims import Answers, Claims
 from brokerjobs.worker.completions import Completions
@@ -42,6 +44,7 @@ from brokerjobs.worker.runner import Places, Runner
 from brokerjobs.worker.running import Running
 from brokerjobs.worker.settlement import Settlement
 from brokerjobs.worker.slots import Slots
+from brokerjobs.worker.traces import Traces
 from brokerjobs.worker.uploads import Uploads
 from brokerjobs.worker.vital_signs import VitalSigns
 
@@ -132,12 +135,14 @@ class Worker:
             limit=options.leaks_at_most,
             at_limit=self._recycle,
         )
+        self._traces = Traces(duty, options, self._claiming)
         self._claims = Claims(
             duty,
             self._claiming,
             self._inbox,
             self._slots,
             Answers(self._granted, self._not_granted, self._strange, self._routes.met),
+            self._traces,
         )
         self._reconcilers = Reconcilers(duty, ledger, options.reconcile)
         self._keeping = LedgerConnection(ledger)
@@ -182,11 +187,13 @@ class Worker:
             self._alive.begin()
             await self._register()
             async with asyncio.TaskGroup() as self._group:
-                reporting = (self._completions.run, self._uploads.run, self._settlement.run)
+                reporting = (self._completions.run, self._uploads.run, self._settlement.run, self._traces.run)
                 steps = (self._consumer.run, self._claims.run, *reporting)
                 asides = (self._quarantine.run, self._probes.run, self._routes.run, self._hand_back.run)
-                keeping = (self._keeper.run, self._attempts.run, self._processes.run, self._reconcilers.run)
-                tasks = [self._group.create_task(run()) for run in (*steps, *asides, *keeping)]
+                keeping = (self._keeper.run, self._attempts.run, self._processes.run)
+                loops = (*steps, *asides, *keeping)
+                tasks = [self._group.create_task(run(), context=apart(copy_context())) for run in loops]
+                tasks.append(self._group.create_task(self._reconcilers.run()))  # of the user's code, as handlers
                 services = self._group.create_task(self._services.run()) if self._services else None
                 log.info(
                     "worker %s is up for %s and connects to the broker",

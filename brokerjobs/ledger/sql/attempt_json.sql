@@ -16,5 +16,5 @@ create or replace function attempt_json(a attempt, s job_state) returns jsonb la
       'received_at', rfc3339(a.reported_at), 'observed_at', rfc3339(a.observed_reported_at), 'as', a.reported_as,
       'verdict', a.verdict, 'reason', a.verdict_reason, 'job_state', a.answer_state, 'retry_at', rfc3339(a.answer_until)) end,
     'capabilities', a.capabilities - '', 'safe_to_retry', a.safe_to_retry,
-    'result', a.result, 'failure', a.failure, 'ack_sent_at', rfc3339(a.ack_sent_at))
+    'result', a.result, 'failure', a.failure, 'ack_sent_at', rfc3339(a.ack_sent_at), 'traceparent', a.traceparent)
 $$;
