@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import secrets
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _FILE_MODE: Final = 0o600
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_TAKEN: Final = "there is one already; name another file, or have it overwritten"
 
 
 def fetch(  # noqa: PLR0913  # what, from where and to where; the rest by name
@@ -44,7 +46,7 @@ def fetch(  # noqa: PLR0913  # what, from where and to where; the rest by name
         ArtifactNotReady, ArtifactGone: by the ledger's record.
         ConfigurationError: it is staged in another store than this one.
         ArtifactStoreUnavailable, ArtifactStoreRefused: by the store.
-        FileExistsError: `to` exists, and is not to be overwritten.
+        FileExistsError: `to` exists, and is not to be overwritten, or is no regular file (a link, a device, a FIFO).
         OSError: the copy cannot be written; the message names `to`.
         Stopped: `stop` was told.  In every case nothing is left of the copy.
     """
@@ -82,11 +84,23 @@ def _require_fetchable(store: ArtifactStore, staged: StagedArtifact) -> None:
 
 
 def _require_free(to: Path, *, overwrite: bool) -> None:
-    """Says early what would be found at the end, after all the bytes."""
+    """Whether the name may be taken; asked early, and again after all the bytes.
+
+    A rename would replace whatever is there: `/dev/null`, a FIFO that somebody reads, a link to where the bytes belong.
+    """
+    try:
+        found = to.lstat()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _about(error, to) from None
     if to.is_dir():
         raise _refusal(errno.EISDIR, "it is a folder; name the file in it", to)
-    if not overwrite and os.path.lexists(to):
-        raise _refusal(errno.EEXIST, "there is one already; name another file, or have it overwritten", to)
+    if not stat.S_ISREG(found.st_mode):
+        problem = "there is something that is no regular file, which is never replaced; name another file"
+        raise _refusal(errno.EEXIST, problem, to)
+    if not overwrite:
+        raise _refusal(errno.EEXIST, _TAKEN, to)
 
 
 def _refusal(number: int, problem: str, to: Path) -> OSError:
@@ -171,23 +185,25 @@ class _Copy:
 
 def _named(part: Path, to: Path, *, overwrite: bool) -> None:
     """Gives the copy its name: a link, unlike a rename, replaces nothing that has come there meanwhile."""
+    if overwrite:
+        _require_free(to, overwrite=True)
     try:
         if overwrite:
             part.replace(to)
         else:
-            _link(part, to)
+            os.link(part, to, follow_symlinks=False)
+    except OSError as error:
+        raise _unnamed(error, to, linking=not overwrite) from None
+    try:
         sync_folder(to.parent)
     except OSError as error:
         raise _about(error, to) from None
 
 
-def _link(part: Path, to: Path) -> None:
-    try:
-        os.link(part, to, follow_symlinks=False)
-    except FileExistsError:
-        raise _refusal(errno.EEXIST, "there is one already; name another file, or have it overwritten", to) from None
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        message = "this file system has no links, without which a name cannot be taken safely; have it overwritten"
-        raise OSError(error.errno, message, str(to)) from None
+def _unnamed(error: OSError, to: Path, *, linking: bool) -> OSError:
+    if linking and isinstance(error, FileExistsError):
+        return _refusal(errno.EEXIST, _TAKEN, to)
+    if linking and error.errno in _NO_LINKS:
+        problem = "this file system has no links, without which a name cannot be taken safely; have it overwritten"
+        return _refusal(error.errno, problem, to)
+    return _about(error, to)

@@ -110,7 +110,7 @@ def fetch(
     artifact_id: _Id,
     *,
     to: Annotated[Path, typer.Option("--to", metavar="PATH", show_default=False, help="The file that is to be.")],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Write over a file that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Write over a regular file that is there.")] = False,
     unaccepted: Annotated[
         bool, typer.Option("--unaccepted", help="Even if it is not part of its job's result: for people who look.")
     ] = False,
@@ -295,5 +295,6 @@ def _hash_of(file: Path) -> str:
 
 def _not_written(to: Path, error: OSError) -> Refused:
     message = f"--to {str(to)!r}: {error.strerror or error}; nothing is left of the copy"
-    hint = "--overwrite writes over it, once the new copy is whole" if isinstance(error, FileExistsError) else ""
+    is_file = isinstance(error, FileExistsError) and to.is_file() and not to.is_symlink()
+    hint = "--overwrite writes over it, once the new copy is whole" if is_file else ""
     return Refused(message, hint=hint or "name a file that can be written, where there is room")

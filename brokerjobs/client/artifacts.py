@@ -83,8 +83,8 @@ class Artifacts:
 
         Raises ArtifactNotFound, ArtifactNotReady, ArtifactNotVisible, ArtifactGone; HashMismatch for another object
         than the recorded one, or none, which it records; ArtifactStoreUnavailable, ArtifactStoreRefused; OSError for
-        what cannot be written, FileExistsError unless `overwrite`; ConfigurationError for an artifact of another store;
-        LedgerUnavailable.  Nothing is left of the copy then.
+        what cannot be written, FileExistsError for what is there, unless it is a regular file and `overwrite`;
+        ConfigurationError for an artifact of another store; LedgerUnavailable.  Nothing is left of the copy then.
         """
         staged = await self._ask(questions.to_fetch(artifact, unaccepted=unaccepted))
         wanted = Wanted(Path(to), overwrite, progress)

@@ -201,8 +201,9 @@ def test_destination__that_appears_meanwhile_is_not_overwritten(
     def intrude(_: int) -> None:
         to.write_text("of another")
 
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError) as raised:
         handover.fetch(folder, staged, to, progress=intrude)
+    assert str(raised.value).count("the copy cannot be written") == 1
     assert to.read_text() == "of another"
     assert left(to) == ["copy"]
 
@@ -233,20 +234,43 @@ def test_destination__two_at_once_have_one_winner(ledger: Ledger, folder: Artifa
     assert left(to) == ["copy"]
 
 
-def test_link_at_the_destination__is_replaced_and_never_followed(
-    ledger: Ledger, folder: ArtifactStore, to: Path, tmp_path: Path
+@pytest.mark.parametrize("target", ["file", "missing", "folder"])
+def test_link_at_the_destination__is_neither_replaced_nor_followed(
+    ledger: Ledger, folder: ArtifactStore, to: Path, tmp_path: Path, target: str
 ) -> None:
     staged = staged_in(ledger, folder)
-    target = tmp_path / "target"
-    to.symlink_to(target)
-    with pytest.raises(FileExistsError):
-        handover.fetch(folder, staged, to)
-    assert not target.exists()
-    target.write_text("precious")
-    handover.fetch(folder, staged, to, overwrite=True)
-    assert target.read_text() == "precious"
-    assert not to.is_symlink()
-    assert to.read_bytes() == CONTENT
+    (tmp_path / "file").write_text("precious")
+    (tmp_path / "folder").mkdir()
+    to.symlink_to(tmp_path / target)
+    for overwrite in (False, True):
+        with pytest.raises(OSError, match="it is a folder" if target == "folder" else "no regular file") as raised:
+            handover.fetch(folder, staged, to, overwrite=overwrite)
+        assert raised.value.filename == str(to)
+    assert to.readlink() == tmp_path / target
+    assert (tmp_path / "file").read_text() == "precious"
+    assert not (tmp_path / "missing").exists()
+    assert left(to) == ["copy"]
+
+
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_fifo_at_the_destination__is_never_replaced(
+    ledger: Ledger, folder: ArtifactStore, to: Path, *, meanwhile: bool
+) -> None:
+    staged = staged_in(ledger, folder)
+    fetched: list[int] = []
+
+    def arrive(size: int) -> None:
+        fetched.append(size)
+        if not to.exists():
+            os.mkfifo(to)
+
+    if not meanwhile:
+        os.mkfifo(to)
+    with pytest.raises(FileExistsError, match="no regular file, which is never replaced"):
+        handover.fetch(folder, staged, to, overwrite=True, progress=arrive)
+    assert to.is_fifo()
+    assert bool(fetched) == meanwhile, "said before the bytes where it can be"
+    assert left(to) == ["copy"]
 
 
 def test_temporary_file__is_beside_the_destination_private_and_not_foreseeable(

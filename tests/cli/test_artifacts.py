@@ -181,6 +181,10 @@ def test_fetch__gives_the_bytes_and_names_the_next_step(consumer: Command, depot
     consumer("artifacts", "fetch", str(artifact.id), "--to", "copy.csv").fails(
         7, "there is one already", "next: --overwrite"
     )
+    (folder / "link.csv").symlink_to(folder / "copy.csv")
+    consumer("artifacts", "fetch", str(artifact.id), "--to", "link.csv", "--overwrite").fails(
+        7, "no regular file, which is never replaced", "next: name a file that can be written"
+    )
     again = consumer("artifacts", "fetch", str(artifact.id), "--to", "copy.csv", "--overwrite", "-o", "json").json()
     assert again == {
         "schema": "brokerjobs.fetched/1",
