@@ -34,6 +34,31 @@ def take(staging: Staging, kind: str = "work") -> Holding:
     return staging.ledger.worker.take(staging.ledger.submit(kind))
 
 
+# Limits are the sweeper's own, whatever those were under which an artifact was looked at before.
+
+
+@pytest.mark.parametrize("why", ["acknowledged", "not_accepted", "incomplete"])
+def test_limit__that_is_made_shorter_counts_within_an_hour(staging: Staging, why: str) -> None:
+    long, short = timedelta(days=30), timedelta(minutes=1)
+    match why:
+        case "acknowledged":
+            _, artifact_id = staging.handed_over()
+            staging.acknowledge(artifact_id)
+        case "not_accepted":
+            holding = take(staging)
+            artifact_id = staging.put(holding)
+            staging.ledger.worker.fail(holding)
+        case _:
+            holding = take(staging)
+            artifact_id = staging.begun(holding)
+            staging.ledger.worker.fail(holding)
+    assert staging.sweep(limits=sweeping.Limits(incomplete=long, rejected=long, grace=long)) == {}
+
+    staging.ledger.clock.advance(HOUR)
+    shorter = sweeping.Limits(incomplete=short, rejected=short, grace=short)
+    assert staging.sweep(limits=shorter) == {artifact_id: why}
+
+
 def renewed(staging: Staging, holding: Holding, seconds: float) -> None:
     """Lets time pass for an attempt that lives."""
     for _ in range(int(seconds / HOUR * 2)):
