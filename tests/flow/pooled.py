@@ -13,6 +13,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from opentelemetry import trace
+
 from brokerjobs import Snooze, StopRequested, TemporaryFailure
 
 if TYPE_CHECKING:
@@ -44,6 +46,11 @@ def pid(name: str, _: ProcessJobContext) -> None:
     unfinished = MARKS / f"{name}.part"
     unfinished.write_text(str(os.getpid()))
     unfinished.rename(MARKS / name)
+
+
+def span(name: str, _: ProcessJobContext) -> None:
+    """What a user's code does that is traced."""
+    trace.get_tracer("users").start_span(name).end()
 
 
 def touch(name: str, _: ProcessJobContext) -> None:
@@ -134,6 +141,7 @@ def snooze(_: str, __: ProcessJobContext) -> None:
 
 STEPS: Final = {
     "line": line,
+    "span": span,
     "pid": pid,
     "touch": touch,
     "wait": wait,
