@@ -30,9 +30,8 @@ class Health(Protocol):
 class LoopBeat:
     """The beat of the event loop on which it was made."""
 
-    def __init__(self, limit_seconds: float = LOOP_SILENT_SECONDS) -> None:
+    def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._limit_seconds = limit_seconds
         self._at = time.monotonic()
         self._next = self._loop.call_soon(self._beat)
 
@@ -43,7 +42,7 @@ class LoopBeat:
     def not_alive(self) -> str:
         """Why it is not alive; empty if it is."""
         silent = time.monotonic() - self._at
-        return f"the event loop has been blocked for {silent:.0f} s" if silent >= self._limit_seconds else ""
+        return f"the event loop has been blocked for {silent:.0f} s" if silent >= LOOP_SILENT_SECONDS else ""
 
     def _beat(self) -> None:
         self._at = time.monotonic()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _HEAD_BYTES: Final = 8_192
 _SECONDS: Final = 2.0  # for a request with its answer
-_AT_ONCE: Final = 32  # connections; one more ends the oldest, so that nobody can keep others out
+AT_ONCE: Final = 32  # connections; one more ends the oldest, so that nobody can keep others out
 _END_SECONDS: Final = 1.0
 _REQUEST: Final = re.compile(rb"([A-Z]{1,16}) (/[!-~]{0,200}) HTTP/1\.[01]\r\n")
 _REASONS: Final = {
@@ -109,7 +109,7 @@ class Endpoint:
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open[writer] = None
-        if len(self._open) > _AT_ONCE:
+        if len(self._open) > AT_ONCE:
             oldest = next(iter(self._open))
             del self._open[oldest]
             oldest.transport.abort()
