@@ -13,7 +13,7 @@ from uuid import UUID
 
 import typer
 
-from brokerjobs.cli import artifact_page, decision, moments, options, output
+from brokerjobs.cli import artifact_orphans, artifact_page, decision, moments, options, output
 from brokerjobs.cli.failures import Refused, UsageError
 from brokerjobs.cli.transfer_bar import transfer_bar
 from brokerjobs.rules.states import ArtifactState
@@ -103,6 +103,9 @@ def show(
     times = job_words.Times(found.made_at, datetime.now(UTC))
     page.verbatim(f"job {found.job}, in namespace {found.namespace}, {times.whole(found.made_at)} UTC")
     artifact_page.show(page, found.record, times, whole=True)
+
+
+app.command("orphans", short_help="List objects of which the ledger knows nothing.")(artifact_orphans.orphans)
 
 
 @app.command("fetch", short_help="Copy an artifact to a file, and verify it.")

@@ -187,6 +187,7 @@ _KINDS: Final = {
     "brokerjobs workers": "reader",
     "brokerjobs artifacts list": "reader",
     "brokerjobs artifacts show": "reader",
+    "brokerjobs artifacts orphans": "reader",
     "brokerjobs doctor": "reader",
     "brokerjobs review list": "reader",
     "brokerjobs review show": "reader",

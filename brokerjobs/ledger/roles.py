@@ -35,6 +35,7 @@ LOOKS: Final = frozenset(
         "artifacts_v1",
         "artifact_v1",
         "list_artifacts",
+        "list_orphans",
         "lease_history",
         "demand_v1",
     }

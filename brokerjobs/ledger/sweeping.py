@@ -6,7 +6,7 @@ As in `ticks`, the work is given the lead by its own statement.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from brokerjobs.ledger.arrays import Texts, Uuids
@@ -34,7 +34,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class ToRemove:
-    """A row of `artifacts_to_remove`; without an id if nothing is to be removed, or (why `more`) not all was looked at."""
+    """A row of `artifacts_to_remove`; without an id if nothing is to be removed, or (`more`) not all was looked at."""
 
     leading: bool
     id: UUID | None
@@ -91,6 +91,23 @@ def orphans_to_remove(candidacy: Candidacy, store: str, after: timedelta, limit:
         [*candidacy.params(), store, after, limit],
         OrphanToRemove,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """An object of which the ledger knows nothing; `size` in bytes, seen by looks into its store."""
+
+    store: str
+    path: str
+    size: int
+    first_seen_at: datetime
+    last_seen_at: datetime
+
+
+def list_orphans(store: str | None, after: Orphan | None, limit: int) -> Query[Orphan]:
+    """Those in `store`, or in any, by store and when they were first seen; `after`: the last one seen; 1000 at most."""
+    seen = (None, None, None) if after is None else (after.store, after.first_seen_at, after.path)
+    return Query("select * from brokerjobs.list_orphans(%s, %s, %s, %s, %s)", [store, *seen, limit], Orphan)
 
 
 def orphans_removed(store: str, paths: Sequence[str]) -> Query[Nothing]:

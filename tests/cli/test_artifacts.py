@@ -16,7 +16,9 @@ import pytest
 
 from brokerjobs.artifacts import remote
 from brokerjobs.artifacts.locations import StoreOptions
+from brokerjobs.cli import artifact_orphans
 from brokerjobs.cli.artifact_page import size_of
+from brokerjobs.ledger import sweeping
 from tests.artifacts.conftest import server
 from tests.cli.command import PROGRAM, Command
 from tests.flow.depot import CONTENT, Depot, sha256_of
@@ -362,3 +364,31 @@ def test_bucket__that_refuses_says_so_without_secrets(
         assert not any(secret in said.out + said.err for secret in (SECRET, "an-entirely-wrong-one", KEY_ID))
     assert not (folder / "copy").exists()
     assert depot.staging.shown(artifact.id) == artifact
+
+
+def test_orphans__are_listed_with_where_they_are(
+    depot: Depot, operator: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores, by = (depot.store.public, f"{depot.store.public}-2"), depot.ledger.coordinator
+    assert operator("artifacts", "orphans", "--store", stores[0]).ok().err == "no orphans found\n"
+    for number in range(3):
+        by.fetch(sweeping.artifacts_known(stores[0], [f"{number}/x"], [2_000 + number]))
+        depot.ledger.clock.advance(HOUR)
+    by.fetch(sweeping.artifacts_known(stores[1], ["y"], [1]))
+    monkeypatch.setattr(artifact_orphans, "_PAGE", 2)
+
+    found = operator("artifacts", "orphans", "--store", stores[0], "-o", "json")
+    assert [one["path"] for one in found.lines()] == ["0/x", "1/x", "2/x"]
+    assert found.err == ""
+    first = found.lines()[0]
+    assert set(first) == {"schema", "store", "path", "size", "first_seen_at", "last_seen_at"}
+    assert (first["schema"], first["store"], first["size"]) == ("brokerjobs.artifact_orphan/1", stores[0], 2_000)
+    cells = [line.split("\t") for line in operator("artifacts", "orphans").ok().out.splitlines()]
+    assert [one[:3] for one in cells if one[1] == stores[1]] == [["y", stores[1], "1"]]
+    assert [len(one) for one in cells] == [5] * len(cells)
+    fewer = operator("artifacts", "orphans", "--store", stores[0], "--limit", "2")
+    assert [line.split("\t")[0] for line in fewer.ok().out.splitlines()] == ["0/x", "1/x"]
+    assert fewer.err.startswith("there are more: --limit above 2")
+    table = operator("artifacts", "orphans", "--store", stores[0], "-o", "table", env={"COLUMNS": "300"}).ok().out
+    assert table.splitlines()[0].split() == ["PATH", "STORE", "SIZE", "FIRST", "SEEN", "LAST", "SEEN"]
+    assert "2.0 KiB" in table

@@ -231,6 +231,7 @@ def test_store__with_objects_of_which_the_ledger_knows_nothing_is_told(patient: 
 
     found = patient.examine(artifacts__url=store.public).only("artifacts", "warn")
     assert found.message == f"the ledger knows nothing of 2 objects in {store.public}"
+    assert found.next.startswith(f"brokerjobs artifacts orphans --store {store.public} lists them; ")
     assert "artifacts.remove_orphans_after" in found.next
 
     patient.fetch(sweeping.orphans_removed(store.public, ["a", "b"]), "coordinator")

@@ -243,6 +243,7 @@ def test_mismatch__can_be_acknowledged_all_the_same(staging: Staging, artifact_i
 
 
 READS = ("select brokerjobs.artifact_v1('{id}')", "select count(*) from brokerjobs.artifacts_v1('{id}', true)")
+LOOKS = ("select * from brokerjobs.list_orphans('s3://none', null, null, null, 1)",)
 SAYS = (
     "select * from brokerjobs.acknowledge_artifact_v1('{id}', 'x', '/x')",
     "select brokerjobs.artifact_mismatch_v1('{id}', 'x', 1, 'x')",
@@ -261,8 +262,8 @@ SWEEPS = (
 )
 MAY = {
     "producer": (*READS, *SAYS),
-    "operator": (*READS, *SAYS),
-    "reader": READS,
+    "operator": (*READS, *LOOKS, *SAYS),
+    "reader": (*READS, *LOOKS),
     "worker": UPLOADS,
     "coordinator": SWEEPS,
 }
@@ -271,7 +272,7 @@ MAY = {
 @pytest.mark.parametrize("kind", MAY)
 def test_logins__may_what_they_are_for(staging: Staging, kind: str) -> None:
     caller = staging.ledger.open(kind)
-    for statement in (*READS, *SAYS, *UPLOADS, *SWEEPS):
+    for statement in (*READS, *LOOKS, *SAYS, *UPLOADS, *SWEEPS):
         text = statement.format(id=uuid4()).encode()
         if statement in MAY[kind]:
             caller.connection.execute(text)

@@ -481,6 +481,36 @@ def test_orphans__that_come_again_are_new_ones(staging: Staging) -> None:
     assert orphans(staging, DAY) == ["x"]
 
 
+def test_orphans__are_listed_page_by_page(staging: Staging) -> None:
+    reader = staging.ledger.open("reader")
+    elsewhere = f"{staging.store}-2"
+    known(staging, "later-by-name", "b")
+    staging.ledger.clock.advance(HOUR)
+    known(staging, "b", "a", *(f"{number:02}" for number in range(5)))
+    staging.ledger.coordinator.fetch(sweeping.artifacts_known(elsewhere, ["x"], [7]))
+    staging.ledger.coordinator.fetch(sweeping.orphans_removed(staging.store, ["a"]))
+
+    def pages(store: str | None, limit: int) -> list[sweeping.Orphan]:
+        found: list[sweeping.Orphan] = []
+        for _ in range(20):
+            page = reader.fetch(sweeping.list_orphans(store, found[-1] if found else None, limit))
+            found += page
+            if len(page) < limit:
+                break
+        return found
+
+    here = pages(staging.store, 2)
+    assert {one.path for one in here[:2]} == {"b", "later-by-name"}, "the first seen first"
+    assert sorted(one.path for one in here[2:]) == [f"{number:02}" for number in range(5)]
+    assert here == pages(staging.store, 100)
+    (again,) = [one for one in here if one.path == "b"]
+    assert again.last_seen_at - again.first_seen_at == timedelta(hours=1)
+    both = [one for one in pages(None, 3) if one.store in {staging.store, elsewhere}]
+    assert both == [*here, *pages(elsewhere, 1)]
+    assert [(one.path, one.size) for one in both[-1:]] == [("x", 7)]
+    assert pages("s3://none", 1) == []
+
+
 def test_orphans__are_kept_for_an_hour_at_least(staging: Staging) -> None:
     with pytest.raises(errors.InvalidParameterValue):
         orphans(staging, HOUR - 1)

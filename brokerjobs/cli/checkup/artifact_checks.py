@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -49,7 +50,10 @@ def _of(one: StoreFigures, ledger: LedgerLook | None, limits: Limits) -> Iterato
         yield warn(_CHECK, message, "the log of the coordinator says what keeps it")
     if one.orphans:
         message = f"the ledger knows nothing of {_many(one.orphans, 'object', 'objects')} in {one.store}"
-        next_ = "remove them, or set artifacts.remove_orphans_after; give each ledger a store or a prefix of its own"
+        next_ = (
+            f"brokerjobs artifacts orphans --store {shlex.quote(one.store)} lists them; remove them, or set "
+            "artifacts.remove_orphans_after; give each ledger a store or a prefix of its own"
+        )
         yield warn(_CHECK, message, next_)
 
 
