@@ -25,7 +25,7 @@ import psycopg
 from brokerjobs.ledger import schema
 from brokerjobs.servers.postgres import PrivatePostgres
 from brokerjobs.servers.rabbitmq import PrivateRabbitMQ
-from tests.bench import artifacts, draining, latency, memory, submitting
+from tests.bench import artifacts, draining, latency, memory, submitting, telemetry
 from tests.bench.stage import DEFAULT, PREFETCH, ROOT, TUNED, Stage
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class Sizes:
     memory_jobs: int
     candidates: int
     artifact_mib: int
+    telemetry: int
 
 
 @contextmanager
@@ -136,11 +137,13 @@ async def run(stage: Stage, sizes: Sizes) -> dict[str, Any]:
             sizes.candidates,
             {shape.label: partial(draining.ours, stage, shape, sizes.jobs) for shape in CANDIDATES},
         )
-        first = statistics.median(worked[CANDIDATES[0].label])
-        figures["candidates"] = {
-            label: {"per_s": round(statistics.median(rates)), "ratio": round(statistics.median(rates) / first, 3)}
-            for label, rates in worked.items()
-        }
+        figures["candidates"] = _ratios(worked, CANDIDATES[0].label)
+    if sizes.telemetry:
+        told = await rounds(
+            sizes.telemetry,
+            {label: partial(telemetry.drained, stage, label, sizes.jobs) for label in telemetry.SAMPLED},
+        )
+        figures["telemetry"] = _ratios(told, telemetry.OFF)
     if sizes.memory_jobs:
         figures["memory"] = asdict(await memory.measured(stage, sizes.memory_jobs))
     if sizes.artifact_mib:
@@ -176,6 +179,9 @@ def table(figures: dict[str, Any]) -> str:
     if candidates := figures.get("candidates"):
         lines.append("where handlers could run")
         lines += [_row(label, str(TUNED), one["per_s"], one["ratio"]) for label, one in candidates.items()]
+    if told := figures.get("telemetry"):
+        lines.append("with telemetry, by OTLP to a receiver on the same cores")
+        lines += [_row(label, str(TUNED), one["per_s"], one["ratio"]) for label, one in told.items()]
     if held := figures.get("memory"):
         lines.append(
             f"memory, {memory.SHAPE}, {held['jobs']} jobs: {held['warm_mb']} MB warm, {held['most_mb']} MB at most, "
@@ -192,6 +198,12 @@ def table(figures: dict[str, Any]) -> str:
             for what in ("put", "fetch")
         ]
     return "\n".join(lines)
+
+
+def _ratios(worked: dict[str, list[float]], first: str) -> dict[str, dict[str, float]]:
+    """Medians, and their ratios to the first one's."""
+    medians = {label: statistics.median(rates) for label, rates in worked.items()}
+    return {label: {"per_s": round(rate), "ratio": round(rate / medians[first], 3)} for label, rate in medians.items()}
 
 
 def _row(who: str, how: str, rate: int, ratio: float | None = None) -> str:
@@ -214,6 +226,7 @@ def main() -> None:
     parser.add_argument("--memory-jobs", type=int, default=200_000)
     parser.add_argument("--candidates", type=int, default=0, help="rounds of other places for handlers (decision 0002)")
     parser.add_argument("--artifact-mib", type=int, default=1024, help="size of the file that is staged and fetched")
+    parser.add_argument("--telemetry", type=int, default=0, help="rounds with none, some and all jobs traced")
     sizes = Sizes(**vars(parser.parse_args()))
     with servers() as stage:
         figures = asyncio.run(run(stage, sizes))

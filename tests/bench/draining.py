@@ -23,11 +23,14 @@ _QUERY = (
 )
 
 
-async def ours(stage: Stage, shape: Shape, jobs: int) -> float:
-    """Jobs a second, from the first claim to the last accepted result, by the ledger's clock."""
+async def ours(stage: Stage, shape: Shape, jobs: int, *, sampled_one_in: int | None = None, **variables: str) -> float:
+    """Jobs a second, from the first claim to the last accepted result, by the ledger's clock.
+
+    `sampled_one_in`: every job has a trace context, of which so few are sampled; `variables` are the worker's.
+    """
     namespace = await stage.namespace()
-    ids = await stage.fill(namespace, jobs)
-    with stage.worker(namespace, shape) as worker:
+    ids = await stage.fill(namespace, jobs, sampled_one_in=sampled_one_in)
+    with stage.worker(namespace, shape, variables=variables) as worker:
         await stage.done(ids, worker)
     return jobs / await seconds_of(stage, namespace)
 

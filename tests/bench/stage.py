@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from uuid_utils.compat import uuid7
 
@@ -25,7 +26,7 @@ from brokerjobs.ledger.database import AsyncLedgerConnection, ConnectOptions
 from tests.bench.noop import noop, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Mapping, Sequence
     from uuid import UUID
 
 ROOT = Path(__file__).parents[2]
@@ -69,14 +70,14 @@ class Stage:
         await ledger.close()
         return name
 
-    async def fill(self, namespace: str, jobs: int) -> list[UUID]:
-        """Submits no-op jobs and publishes their doorbells, as a client does."""
+    async def fill(self, namespace: str, jobs: int, *, sampled_one_in: int | None = None) -> list[UUID]:
+        """Submits no-op jobs and publishes their doorbells, as a client does; traced ones if some are sampled."""
         ledger = AsyncLedgerConnection(ConnectOptions(self.database_url))
         route = route_name(namespace, "default")
         ids: list[UUID] = []
         for first in range(0, jobs, _BATCH):
             new = [
-                inquiries.NewJob(uuid7(), str(n), None, {}, None, None, None)
+                inquiries.NewJob(uuid7(), str(n), None, {}, None, None, _traceparent(n, sampled_one_in))
                 for n in range(first, min(first + _BATCH, jobs))
             ]
             batch = inquiries.SubmitBatch(namespace, "noop", "bench", noop.fingerprint, datetime.now(UTC), True, new)
@@ -94,8 +95,10 @@ class Stage:
         return ids
 
     @contextmanager
-    def worker(self, namespace: str, shape: Shape, *, coordinator: bool = False) -> Generator[subprocess.Popen[bytes]]:
-        """Runs one worker process; it drains at the end."""
+    def worker(
+        self, namespace: str, shape: Shape, *, coordinator: bool = False, variables: Mapping[str, str] | None = None
+    ) -> Generator[subprocess.Popen[bytes]]:
+        """Runs one worker process, with variables of its own; it drains at the end."""
         environment = os.environ | {
             "BROKERJOBS_DATABASE_URL": self.database_url,
             "BROKERJOBS_BROKER_URL": self.broker_url,
@@ -104,6 +107,7 @@ class Stage:
             "BROKERJOBS_WORKER__COORDINATOR": str(coordinator).lower(),
             "BROKERJOBS_WORKER__CONCURRENCY": str(shape.concurrency),
             "BROKERJOBS_WORKER__PREFETCH": str(shape.prefetch),
+            **(variables or {}),
         }
         process = subprocess.Popen([sys.executable, "-m", "tests.bench.noop"], cwd=ROOT, env=environment)
         try:
@@ -134,3 +138,10 @@ class Stage:
     @staticmethod
     async def _succeeded(ledger: AsyncLedgerConnection, ids: Sequence[UUID]) -> set[UUID]:
         return {row.job_id for row in await ledger.fetch(inquiries.status(ids)) if row.state == "succeeded"}
+
+
+def _traceparent(number: int, sampled_one_in: int | None) -> str | None:
+    if sampled_one_in is None:
+        return None
+    flags = "01" if number % sampled_one_in == 0 else "00"
+    return f"00-{uuid4().hex}-{number + 1:016x}-{flags}"
