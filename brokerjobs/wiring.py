@@ -50,16 +50,15 @@ def worker_identity(settings: Settings) -> ProcessIdentity:
     return ProcessIdentity(uuid7(), settings.worker.name or f"{host}:{pid}", host, pid)
 
 
-def begin_telemetry(settings: Settings, service_name: str, process_id: UUID) -> None:
+def begin_telemetry(settings: Settings, service_name: str, process_id: UUID) -> bool:
     """Sets telemetry up if the standard's OTEL_ variables or the settings ask for it, and nobody has done so.
 
-    Raises ConfigurationError.
+    Answers whether it did, so that what waits is sent at the exit.  Raises ConfigurationError.
     """
     told = settings.telemetry
     if told.metrics_port is not None:
         _ask_for_prometheus(told.metrics_host, told.metrics_port)
-    if is_asked_for():
-        configure(service_name=service_name, instance_id=str(process_id))
+    return is_asked_for() and configure(service_name=service_name, instance_id=str(process_id))
 
 
 def _ask_for_prometheus(host: str, port: int) -> None:
@@ -86,9 +85,9 @@ def run_worker(app: App, settings: Settings, process: ProcessIdentity | None = N
     Raises ConfigurationError, SchemaMismatch, PermissionDenied, LedgerUnavailable.
     """
     process = process or worker_identity(settings)
-    begin_telemetry(settings, app.namespace, process.id)
+    sent_at_exit = begin_telemetry(settings, app.namespace, process.id)
     with asyncio.Runner(loop_factory=_fast_loop()) as runner:
-        return runner.run(_run_worker(app, settings, process))
+        return runner.run(_run_worker(app, settings, process, sent_at_exit=sent_at_exit))
 
 
 def _leave(code: int) -> NoReturn:
@@ -107,7 +106,7 @@ def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _run_worker(app: App, settings: Settings, process: ProcessIdentity) -> int:
+async def _run_worker(app: App, settings: Settings, process: ProcessIdentity, *, sent_at_exit: bool) -> int:
     publisher = broker_at(coordinator_logins(settings)[1]).publisher(
         time_limit=settings.broker.publish_timeout, heartbeat=settings.broker.heartbeat
     )
@@ -119,7 +118,8 @@ async def _run_worker(app: App, settings: Settings, process: ProcessIdentity) ->
         code = await worker.run()
     finally:
         await publisher.close()
-        flush(_FLUSH_SECONDS)  # nothing else runs any more, and `_leave` knows no exit
+        if worker.has_leaks or not sent_at_exit:  # `_leave` goes without an exit
+            flush(_FLUSH_SECONDS)
     if worker.has_leaks:
         _leave(code)
     return code

@@ -130,4 +130,3 @@ class _Well:
         return ""
 
     not_ready = not_started = not_alive
-
