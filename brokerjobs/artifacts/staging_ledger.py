@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from brokerjobs.errors import BrokerjobsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -62,6 +65,7 @@ class FromThreads:
     def __init__(self, ledger: StagingLedger, loop: asyncio.AbstractEventLoop) -> None:
         self._ledger = ledger
         self._loop = loop
+        self._pid = os.getpid()
 
     def stage(self, upload: Upload, /) -> Staged:
         """Waits for the ledger's answer."""
@@ -88,6 +92,10 @@ class FromThreads:
         return self._run(answer())
 
     def _run(self, asking: Coroutine[Any, Any, T]) -> T:
+        if os.getpid() != self._pid:  # the loop does not run here: its answer would be waited for in vain
+            asking.close()
+            message = "a process that the handler has forked cannot stage artifacts; let the handler itself do it"
+            raise BrokerjobsError(message)
         try:
             asked = asyncio.run_coroutine_threadsafe(asking, self._loop)
         except RuntimeError:  # the loop is closed, with the worker

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 # Stages an object, then does so in a fork while all places of transfers are taken, which goes on without the fork.
 PROGRAM = """
-import json, os, sys
-from contextlib import ExitStack
+import json, os, sys, threading
 from brokerjobs.artifacts.locations import StoreOptions
 from brokerjobs.artifacts.store import ArtifactStore
 from brokerjobs.artifacts.transfers import AT_ONCE, Stop, slots
@@ -24,9 +23,17 @@ from brokerjobs.artifacts.transfers import AT_ONCE, Stop, slots
 store = ArtifactStore(StoreOptions(url=sys.argv[1], options=json.loads(sys.argv[2])))
 store.prepare()
 store.put("before", iter([b"1"]))
-with ExitStack() as taken:
-    for _ in range(AT_ONCE):
-        taken.enter_context(slots.taken(Stop()))
+taken, over = threading.Barrier(AT_ONCE + 1), threading.Event()
+
+def takes():
+    with slots.taken(Stop()):
+        taken.wait()
+        over.wait()
+
+for _ in range(AT_ONCE):
+    threading.Thread(target=takes).start()
+taken.wait()
+try:
     if (child := os.fork()) == 0:
         try:
             with slots.taken(Stop()):
@@ -37,6 +44,8 @@ with ExitStack() as taken:
         os.write(1, said.encode())
         os._exit(0)
     os.waitpid(child, 0)
+finally:
+    over.set()
 """
 
 

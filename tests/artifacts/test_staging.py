@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from brokerjobs.errors import (
     ArtifactNameUsed,
     ArtifactStoreRefused,
     ArtifactTooLarge,
+    BrokerjobsError,
     ConfigurationError,
     InvalidArtifact,
     LedgerUnavailable,
@@ -396,3 +398,14 @@ async def test_source__that_blocks_for_ever_takes_no_room_from_others(attempt: A
         return attempt.calls.said.count("discard") == AT_ONCE
 
     await eventually(ended)
+
+
+async def test_fork__of_a_worker_is_told_that_it_cannot_stage(
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its event loop does not run there, and would be waited for in vain."""
+    artifacts = attempt.on_loop()
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(BrokerjobsError, match="forked"):
+        await asyncio.wait_for(artifacts.put("report", b"1"), 5)
+    assert attempt.calls.said == []
