@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,16 +16,17 @@ from uuid_utils.compat import uuid7
 
 from brokerjobs.artifacts.locations import StoreOptions
 from brokerjobs.artifacts.store import ArtifactStore
-from brokerjobs.cli.checkup import store_look
-from brokerjobs.cli.checkup.findings import Finding, Level
+from brokerjobs.cli.checkup import artifact_checks, store_look
+from brokerjobs.cli.checkup.findings import Finding, Level, Limits
 from brokerjobs.cli.failures import ExitCode
 from brokerjobs.coordinator.sweeper import service_name
+from brokerjobs.errors import ArtifactStoreRefused
 from brokerjobs.ledger import artifacts, calls, sweeping
+from brokerjobs.settings import Settings
 from tests.artifacts.conftest import door, prefix, server
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
-    from pathlib import Path
 
     from brokerjobs.artifacts.sources import Chunk
     from tests import s3
@@ -124,6 +128,53 @@ def test_folder__that_is_not_on_this_machine_fails(patient: Patient, store: Arti
         f"artifacts are recorded in {store.public}, and there is no such folder on this machine; mount it"
     )
     assert found.code == ExitCode.CONFIGURATION
+
+
+@pytest.fixture
+def barred() -> Iterator[Path]:
+    """A folder that everybody may look into and not write to: a superuser is nobody meanwhile."""
+    with TemporaryDirectory() as name:
+        folder = Path(name) / "there" / "brokerjobs" / "artifacts"
+        folder.mkdir(parents=True)
+        folder.chmod(0o555)
+        Path(name).chmod(0o555)
+        is_root = os.geteuid() == 0
+        if is_root:
+            os.seteuid(65534)
+        try:
+            yield Path(name)
+        finally:
+            if is_root:
+                os.seteuid(0)
+            Path(name).chmod(0o755)
+
+
+def test_folder__that_cannot_be_made_fails(patient: Patient, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    found = patient.examine(artifacts__url=str(tmp_path / "file" / "of" / "artifacts")).only("artifacts", "fail")
+
+    assert f"refused: {tmp_path / 'file'} is no folder" in found.message
+    assert found.code == ExitCode.CONFIGURATION
+
+
+def test_folder__whose_parent_may_not_be_written_is_refused(barred: Path) -> None:
+    told = Settings.model_validate({"artifacts": {"url": str(barred / "a" / "b")}})
+    with pytest.raises(ArtifactStoreRefused, match=f"this user may not write to {barred};"):
+        store_look.look(told, None)
+
+
+@pytest.mark.parametrize(("name", "which"), [("there", "there/brokerjobs/artifacts"), ("missing", ".")])
+def test_folder__of_the_default_that_may_not_be_written_is_told(
+    barred: Path, monkeypatch: pytest.MonkeyPatch, name: str, which: str
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(barred / name))
+    look = store_look.look(Settings(), None)
+    assert look is not None
+    (found,) = artifact_checks.artifacts(None, look, Limits())
+    assert found.level is Level.WARN
+    assert found.message.endswith(f", the default: this user may not write to {barred / which}")
+    assert found.next == "set artifacts.url"
 
 
 def test_folder__that_is_a_file_fails(patient: Patient, tmp_path: Path) -> None:

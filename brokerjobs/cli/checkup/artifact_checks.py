@@ -66,7 +66,8 @@ def _staged(ledger: LedgerLook | None, store: str) -> str:
 
 def _problem(problem: str) -> Finding:
     message, _, next_ = problem.rpartition(": ")
-    return warn(_CHECK, message or problem, next_) if next_.startswith("chmod") else warn(_CHECK, problem, "mend it")
+    has_next = next_.startswith(("chmod", "set "))
+    return warn(_CHECK, message, next_) if has_next else warn(_CHECK, problem, "mend it")
 
 
 def _many(count: int, one: str, more: str) -> str:

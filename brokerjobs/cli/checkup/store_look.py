@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING, Final
 from brokerjobs.artifacts.locations import located
 from brokerjobs.artifacts.told import store_of
 from brokerjobs.artifacts.transfers import in_thread
-from brokerjobs.errors import ArtifactError, ArtifactStoreUnavailable, ConfigurationError
+from brokerjobs.errors import ArtifactError, ArtifactStoreRefused, ArtifactStoreUnavailable, ConfigurationError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from brokerjobs.artifacts.store import ArtifactStore
     from brokerjobs.ledger.inspection import LedgerLook
     from brokerjobs.settings import Settings
@@ -41,18 +44,37 @@ def look(settings: Settings, ledger: LedgerLook | None) -> StoreLook | None:
         return None
     folder = located(told.url).folder
     staged = sum(one.artifacts for one in ledger.stores if one.store == store.public) if ledger else 0
-    if folder is not None and not folder.exists():
+    there = folder is None or os.path.exists(folder)  # noqa: PTH110  # no error where one may not look
+    obstacle = None if folder is None else _obstacle(folder)
+    if not there:
         if staged:
             message = (
                 f"artifacts are recorded in {store.public}, and there is no such folder on this machine; mount it, or "
                 "set artifacts.url to where it is"
             )
             raise ConfigurationError(message)
+        if told.url is not None and obstacle:
+            raise ArtifactStoreRefused(store=store.public, problem=obstacle)
+    if told.url is None and not staged:
+        # Nobody has asked for it: who hands nothing over needs none.
+        problem = f"artifacts cannot be staged in {store.public}, the default: {obstacle}: set artifacts.url"
+        return StoreLook(store.public, probed=False, problems=(problem,) if obstacle else ())
+    if not there:
         # Not made here: it belongs to whoever stages the first artifact.
         return StoreLook(store.public, probed=False)
-    if told.url is None and not staged:
-        return StoreLook(store.public, probed=False)
     return asyncio.run(_tried(store))
+
+
+def _obstacle(folder: Path) -> str | None:
+    """Why this user can neither write to the folder nor make it, as far as rights tell; nothing is made to find out."""
+    nearest = folder
+    while not os.path.lexists(nearest):
+        nearest = nearest.parent
+    if not nearest.is_dir():
+        return f"{nearest} is no folder"
+    if not os.access(nearest, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        return f"this user may not write to {nearest}"
+    return None
 
 
 async def _tried(store: ArtifactStore) -> StoreLook:
