@@ -11,7 +11,7 @@ from brokerjobs.coordinator.service import LED_ELSEWHERE
 from brokerjobs.errors import LedgerUnavailable
 from brokerjobs.ledger import ticks
 from brokerjobs.ledger.attempt_spans import tell_expired, traced_attempts
-from brokerjobs.rules import reviews
+from brokerjobs.telemetry import reviews
 from brokerjobs.telemetry.instruments import measuring
 from brokerjobs.telemetry.tracing import tracing
 

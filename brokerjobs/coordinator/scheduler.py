@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from brokerjobs.coordinator.service import LED_ELSEWHERE
 from brokerjobs.ledger import ticks
-from brokerjobs.rules import reviews
+from brokerjobs.telemetry import reviews
 
 if TYPE_CHECKING:
     from brokerjobs.coordinator.service import Periods

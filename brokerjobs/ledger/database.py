@@ -28,6 +28,7 @@ from brokerjobs.errors import (
     PermissionDenied,
     SchemaMismatch,
 )
+from brokerjobs.ledger.measured import measured
 from brokerjobs.ledger.patient import CancellableConnection, PatientConnection
 from brokerjobs.ledger.pooler import prepare_only_at_server, prepare_only_at_server_sync
 
@@ -182,7 +183,8 @@ class AsyncLedgerConnection:
 
     async def fetch(self, query: Query[Row]) -> list[Row]:
         """Runs one statement. Raises LedgerUnavailable, PermissionDenied, SchemaMismatch, DataRefused."""
-        return await self._answered(lambda: self._run(query))
+        with measured(query.sql):
+            return await self._answered(lambda: self._run(query))
 
     async def in_transaction(self, work: Callable[[Fetch], Awaitable[Answer]]) -> Answer:
         """Runs `work` in one transaction, from its start again after 40001 and 40P01; an error in it rolls back."""
@@ -241,7 +243,8 @@ class LedgerConnection:
 
     def fetch(self, query: Query[Row]) -> list[Row]:
         """Runs one statement. Raises LedgerUnavailable, PermissionDenied, SchemaMismatch, DataRefused."""
-        return self._answered(lambda: self._run(query))
+        with measured(query.sql):
+            return self._answered(lambda: self._run(query))
 
     def in_transaction(self, work: Callable[[SyncFetch], Answer]) -> Answer:
         """Runs `work` in one transaction, from its start again after 40001 and 40P01; an error in it rolls back."""

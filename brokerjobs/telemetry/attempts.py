@@ -122,13 +122,19 @@ class Unsampled(AttemptSpan):
 class Recorded(Unsampled):
     """An attempt whose span is exported."""
 
-    __slots__ = ("_claim", "_route", "_tracer")
+    __slots__ = ("_claim", "_names", "_route", "_tracer")
 
     def __init__(self, span: Span, claim: Claim, tracer: Tracer, route: str) -> None:
         super().__init__(span, claim)
         self._claim = claim
         self._tracer = tracer
         self._route = route
+        self._names: dict[str, AttributeValue] = {
+            a.JOB_ID: str(claim.job_id),
+            a.ATTEMPT_NUMBER: claim.number,
+            a.FENCING_NUMBER: claim.fencing_number,
+        }
+        """What its own span has already, and those below it shall have."""
 
     @property
     def is_sampled(self) -> bool:
@@ -151,13 +157,7 @@ class Recorded(Unsampled):
         """A span of its own below the attempt's, and the attempt's outcome; also if it has ended before."""
         outcome = outcome_of(said, answer.verdict, answer.state, late=bool(answer.late))
         error = _error(outcome, answer, failure)
-        facts: dict[str, AttributeValue] = {
-            a.JOB_ID: str(self._claim.job_id),
-            a.ATTEMPT_NUMBER: self._claim.number,
-            a.FENCING_NUMBER: self._claim.fencing_number,
-            a.VERDICT: answer.verdict,
-            a.OUTCOME: outcome.value,
-        }
+        facts: dict[str, AttributeValue] = {a.VERDICT: answer.verdict, a.OUTCOME: outcome.value}
         if answer.reason is not None:
             facts[a.REASON] = answer.reason
         if answer.late:
@@ -171,7 +171,7 @@ class Recorded(Unsampled):
             f"{_OPERATIONS[said]} {self._claim.type}",
             self._context,
             SpanKind.INTERNAL,
-            facts,
+            facts | self._names,
             start_time=began or ended,
         )
         # What the handler raised is the attempt's error; this call's own is a report that was not taken.
@@ -198,7 +198,7 @@ class Recorded(Unsampled):
             a.OPERATION_NAME: names.ACK,
             a.OPERATION_TYPE: "settle",
             a.DESTINATION_NAME: self._route,
-            a.JOB_ID: str(self._claim.job_id),
+            a.JOB_ID: self._names[a.JOB_ID],
             a.ATTEMPT_NUMBER: self._claim.number,
         }
         child = self._tracer.start_span(

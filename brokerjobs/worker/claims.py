@@ -14,8 +14,8 @@ from uuid_utils.compat import uuid7
 from brokerjobs.errors import LedgerUnavailable
 from brokerjobs.ledger import calls
 from brokerjobs.ledger.group_commit import MAX_ROWS
-from brokerjobs.rules import reviews
 from brokerjobs.rules.verdicts import ClaimVerdict
+from brokerjobs.telemetry import reviews
 from brokerjobs.telemetry.instruments import measuring
 from brokerjobs.telemetry.tracing import tracing
 from brokerjobs.worker.attempt import Attempt

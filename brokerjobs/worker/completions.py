@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 from brokerjobs.errors import InvalidPayload, LedgerUnavailable
 from brokerjobs.ledger import calls, effects
 from brokerjobs.ledger.group_commit import GroupCommit
-from brokerjobs.rules import reviews, texts
+from brokerjobs.rules import texts
 from brokerjobs.rules.failures import MESSAGE_LIMIT
 from brokerjobs.rules.states import ReportAs
 from brokerjobs.rules.verdicts import IntentVerdict, OutcomeVerdict, ReportVerdict, StartVerdict
+from brokerjobs.telemetry import reviews
 from brokerjobs.telemetry.tracing import tracing
 from brokerjobs.worker.telling import told
 

@@ -114,3 +114,14 @@ def _how(exit_code: int | None) -> str:
         name = f"signal {-exit_code}"
     memory = " (the kernel does that for want of memory)" if exit_code == -signal.SIGKILL else ""
     return f"was killed by {name}{memory}"
+
+
+def error_of(ending: Ending) -> str | None:
+    """The name of what went wrong, for metrics; None if nothing did."""
+    match ending:
+        case Failure():
+            return ending.error_type
+        case Stopped(why):
+            return why.value
+        case _:
+            return None

@@ -7,6 +7,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from brokerjobs.telemetry import metrics
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -34,6 +36,7 @@ class Inbox:
 
     def put(self, delivery: Delivery) -> None:
         """Takes a delivery from the consumer."""
+        metrics.arrived(delivery.route)
         with self._lock:
             self._line.put(delivery)
         self._some.set()

@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Final
 
 from brokerjobs.errors import LedgerUnavailable
 from brokerjobs.ledger.calls import renew
-from brokerjobs.rules import reviews
 from brokerjobs.rules.leases import renew_after
 from brokerjobs.rules.verdicts import RenewVerdict
-from brokerjobs.telemetry import metrics
+from brokerjobs.telemetry import metrics, reviews
 from brokerjobs.telemetry.attaching import apart
 from brokerjobs.telemetry.events import Event
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, assert_never
@@ -23,6 +24,7 @@ from brokerjobs.rules.failures import (
 )
 from brokerjobs.rules.states import ReportAs
 from brokerjobs.rules.verdicts import ReportVerdict, StartVerdict
+from brokerjobs.telemetry import metrics
 from brokerjobs.telemetry.outcomes import Outcome
 from brokerjobs.telemetry.shapes import Said
 from brokerjobs.telemetry.tracing import tracing
@@ -33,6 +35,7 @@ from brokerjobs.worker.endings import (
     Returned,
     Stopped,
     abandoned_failure,
+    error_of,
     limit_failure,
     rejection,
     shown,
@@ -98,6 +101,7 @@ class Runner:
         timer = stopping.when_due(attempt)
         ending = await self._handle(attempt, handler, payload, context)
         timer.cancel()
+        metrics.handled(attempt.job_type.name, time.monotonic() - attempt.began_at, error_of(ending))
         if context is not None:
             context.over()
         if attempt.abandoned:

@@ -76,6 +76,16 @@ class Running:
         """How many of these cannot be stopped: threads that have gone on for a second, and tasks."""
         return len(self._leaked)
 
+    def oldest_unsettled(self) -> dict[str, float]:
+        """By route, how many seconds ago the oldest delivery came whose attempt runs; any thread may ask."""
+        now = time.monotonic()
+        ages: dict[str, float] = {}
+        for attempt in list(self._tasks):
+            if not attempt.acked_on_claim:
+                route = attempt.delivery.route
+                ages[route] = max(ages.get(route, 0.0), now - attempt.delivery.received)
+        return ages
+
     async def run(self) -> None:
         """Raises what is wrong with the worker itself; ends only so, or when it is cancelled."""
         await self._broken

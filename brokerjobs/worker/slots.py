@@ -24,6 +24,12 @@ class Slots:
         self._change.set()
         self.used = 0
 
+    def taken(self) -> dict[str, tuple[int, int]]:
+        """The places of each kind, and how many of them are taken."""
+        return {
+            kind.value: (self.places[kind.value], self.places[kind.value] - free) for kind, free in self._free.items()
+        }
+
     def free(self) -> int:
         """How many deliveries may be claimed now."""
         return min(self._free.values())

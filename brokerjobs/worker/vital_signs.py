@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from brokerjobs.broker.codec import READS
+from brokerjobs.telemetry import metrics
+from brokerjobs.telemetry.instruments import measuring
 from brokerjobs.worker.claims import READS_RESOURCES
 from brokerjobs.worker.routes import READS_PAUSES
 
@@ -34,6 +36,8 @@ class VitalSigns:
 
     def as_data(self, loop_silent_seconds: float) -> dict[str, Any]:
         """The detail of a heartbeat; the event loop gave its last sign of life so long ago."""
+        if measuring.instruments is not None:
+            self._measure(loop_silent_seconds)
         return {
             "running": len(self.attempts),
             "slots": self.slots.places,
@@ -51,6 +55,15 @@ class VitalSigns:
             "missing": sorted(self.consumer.missing),
             "capabilities": self.options.capabilities.as_data(),
         }
+
+    def _measure(self, loop_silent_seconds: float) -> None:
+        skew = self.clock.skew_seconds
+        metrics.slots(self.slots.taken())
+        metrics.worker_seen(
+            loop_lag=loop_silent_seconds,
+            clock_offset=None if skew is None else -skew,
+            oldest_unsettled=self.attempts.oldest_unsettled(),
+        )
 
     def _oldest_unclaimed(self, loop_silent_seconds: float) -> float | None:
         """The age of the oldest unclaimed delivery; a blocked event loop may have left one unread for as long."""

@@ -141,7 +141,7 @@ async def run(stage: Stage, sizes: Sizes) -> dict[str, Any]:
     if sizes.telemetry:
         told = await rounds(
             sizes.telemetry,
-            {label: partial(telemetry.drained, stage, label, sizes.jobs) for label in telemetry.SAMPLED},
+            {label: partial(telemetry.drained, stage, label, sizes.jobs) for label in telemetry.PARTS},
         )
         figures["telemetry"] = _ratios(told, telemetry.OFF)
     if sizes.memory_jobs:

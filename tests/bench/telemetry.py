@@ -1,7 +1,7 @@
 """What telemetry costs a worker: jobs drained a second, of which none, one in a hundred, or all are traced.
 
 Spans and metrics go by OTLP to a receiver in this process that reads and drops them, as an agent beside a worker would
-take them; metrics are on wherever traces are.
+take them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from tests.bench.stage import Shape, Stage
 
 OFF: Final = "telemetry off"
-SOME: Final = "1 % of jobs traced"
-ALL: Final = "all jobs traced"
-SAMPLED: Final = {OFF: None, SOME: 100, ALL: 1}
-"""One in how many jobs is sampled."""
+PARTS: Final[dict[str, tuple[int, dict[str, str]]]] = {
+    OFF: (0, {}),
+    "metrics alone": (0, {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRIC_EXPORT_INTERVAL": "1000"}),
+    "1 % of jobs traced": (100, {"OTEL_METRICS_EXPORTER": "none"}),
+    "all jobs traced": (1, {"OTEL_METRICS_EXPORTER": "none"}),
+}
+"""One in how many jobs is sampled, and the worker's variables."""
 
 
 class Drain(Receiver):
@@ -35,17 +38,17 @@ class Drain(Receiver):
 
 async def drained(stage: Stage, label: str, jobs: int, shape: Shape = TUNED) -> float:
     """Jobs a second with so much telemetry; raises RuntimeError if nothing of it has arrived."""
-    one_in = SAMPLED[label]
-    if one_in is None:
+    one_in, variables = PARTS[label]
+    if label == OFF:
         return await draining.ours(stage, shape, jobs)
     with Drain() as receiver:
         rate = await draining.ours(
             stage,
             shape,
             jobs,
-            sampled_one_in=one_in,
+            sampled_one_in=one_in or None,
             OTEL_EXPORTER_OTLP_ENDPOINT=receiver.url,
-            OTEL_METRIC_EXPORT_INTERVAL="5000",
+            **variables,
         )
     if not receiver.bytes:
         raise RuntimeError(f"{label}: the receiver has received nothing")
