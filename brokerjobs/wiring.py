@@ -209,6 +209,7 @@ def periods(settings: Settings) -> Periods:
         hand_back=settings.broker.hand_back_after,
         retention=settings.retention.tick,
         retire_routes_after=told.retire_routes_after,
+        latency_objective=settings.telemetry.latency_objective,
         horizons=horizons(settings),
         batch=told.batch,
     )

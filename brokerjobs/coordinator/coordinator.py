@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from brokerjobs.coordinator import (
     explainer,
+    monitor,
     partitions,
     reaper,
     reconcile,
@@ -24,6 +25,7 @@ from brokerjobs.errors import BrokerUnavailable, LedgerUnavailable, PermissionDe
 from brokerjobs.ledger import ticks
 from brokerjobs.ledger.database import AsyncLedgerConnection
 from brokerjobs.ledger.ticks import Candidacy
+from brokerjobs.telemetry.instruments import measuring
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -138,7 +140,10 @@ class Coordinator:
 
 
 def service_names(*, removing: bool) -> frozenset[str]:
-    """The services that a coordinator runs, with or without retention; the sweeper of its store comes to them."""
+    """The services that a coordinator runs, with or without retention.
+
+    The sweeper of its store comes to them, and the monitor where somebody takes metrics.
+    """
     always = (relay, reaper, scheduler, explainer, routes, retirement, partitions, reconcile, retry_budget)
     names = {service.NAME for service in always}
     return frozenset(names | {retention.NAME} if removing else names)
@@ -173,4 +178,8 @@ def _services(
     if periods.horizons is not None:
         lead = candidacy(retention.NAME, periods.retention + periods.service_lease)
         services.append(retention.Retention(ledger, lead, periods.horizons, periods))
+    if measuring.look() is not None:
+        services.append(
+            monitor.Monitor(ledger, candidacy(monitor.NAME, monitor.DELAY + periods.service_lease), periods)
+        )
     return services

@@ -57,6 +57,8 @@ class Periods:
     """How often the ledger is searched for what can be removed, while there is nothing."""
     retire_routes_after: timedelta = timedelta(hours=24)
     """After what time without a job a route is retired."""
+    latency_objective: timedelta = timedelta(seconds=60)
+    """How long a job may wait in a queue, as the monitor tells it to whoever alerts."""
     horizons: Horizons | None = field(default_factory=Horizons)
     """For how long what has ended is kept; None: nothing is removed."""
     batch: int = 200

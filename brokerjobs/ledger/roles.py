@@ -136,6 +136,7 @@ GRANTS: Final[dict[str, frozenset[str]]] = {
         "orphans_to_remove",
         "orphans_removed",
         "orphans_gone",
+        "monitored",
     },
     READER: EVERYBODY | LOOKS,
     OPERATOR: EVERYBODY

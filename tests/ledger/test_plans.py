@@ -14,7 +14,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from brokerjobs.ledger import calls, decisions, lease_history
+from brokerjobs.ledger import calls, decisions, figures, lease_history
+from brokerjobs.ledger.ticks import Candidacy
 from tests.ledger.ledger_caller import Caller, Place, new_job
 from tests.ledger.ledger_driver import Doors, Ledger
 from tests.ledger.reconciling import Reconciling
@@ -249,3 +250,50 @@ def test_plans__sample_the_history_of_leases_without_reading_the_attempts_of_all
     scans = re.findall(r"Index[^\n]* Scan [^\n]*\bon attempt\b[^\n]*actual [^\n]*rows=([\d.]+) loops=(\d+)", said)
     assert len(scans) == 3, said
     assert round(sum(float(rows) * int(loops) for rows, loops in scans)) <= 2 * 400
+
+
+def test_plans__tell_the_monitor_of_what_is_unfinished_without_reading_what_has_ended(
+    explained: tuple[Ledger, list[str]],
+) -> None:
+    """Finished jobs and discarded failures stay for months, and it looks every fifteen seconds."""
+    ledger, plans = explained
+    ledger.owner.execute(
+        """
+        with made as (select gen_random_uuid() as id, n, t from generate_series(1, 20000) n, brokerjobs.clock() t),
+        jobs as (
+          insert into brokerjobs.job (id, namespace, type, route, payload, payload_hash, submitted_by, login, tags,
+              submitted_at, repeatable, lease, time_limit, retry_attempts, retry_elapsed, retry_first_delay,
+              retry_factor, retry_max_delay, placement_deadline, result_limit)
+            select id, 'a', 'work', 'r', '{}', '', 'me', 'me', '{}', t, true, '30 s', '10 min', 5, '1 d', '1 s', 2,
+              '10 min', '1 d', 262144 from made),
+        gone as (
+          insert into brokerjobs.dead (job_id, group_id, namespace, type, failure_class, message, failed_at,
+              discarded_at, discarded_by)
+            select id, 'g', 'a', 'work', 'invalid', 'm', t, t, 'me' from made where n % 2 = 0)
+        insert into brokerjobs.job_state (job_id, state, failure_class, finished_at)
+          select id, case when n % 2 = 0 then 'failed' else 'cancelled' end,
+              case when n % 2 = 0 then 'invalid' end, t from made
+        """
+    )
+    ledger.submit_all([new_job() for _ in range(20)])
+    ledger.owner.execute("analyze")
+    ledger.coordinator.sql("set auto_explain.log_analyze = on")
+    by = ledger.coordinator
+    query = figures.monitored(Candidacy("monitor", by.process, 60.0), 10, 60.0)
+    for _ in range(6):  # as often as it takes until plans are kept
+        by.fetch(query)
+    plans.clear()
+
+    rows = by.fetch(query)
+
+    counted = {row.value for row in rows if row.metric == "brokerjobs.job.count"}
+    assert counted == {10}
+    said = "\n".join(plans)
+    assert not re.search(r"Seq Scan on (job|job_state|attempt|dead|event|review)", said), said
+    steps = [
+        step for step in said.split("->") if re.search(r"Scan [^\n]*\bon (job|job_state|dead|review|attempt) ", step)
+    ]
+    assert [step for step in steps if re.search(r"Rows Removed by (Filter|Index Recheck): [1-9]", step)] == []
+    scans = re.findall(r"Scan [^\n]*\bon (?:job|job_state|dead) [^\n]*actual [^\n]*rows=([\d.]+) loops=(\d+)", said)
+    assert len(scans) >= 5, said
+    assert sum(float(found) * int(loops) for found, loops in scans) <= 100
