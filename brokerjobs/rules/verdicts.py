@@ -118,6 +118,7 @@ class MismatchVerdict(StrEnum):
     NOTED = "noted"
     MATCHES = "matches"  # size and hash are the recorded ones
     REMOVED = "removed"  # it is about to be removed, or is: nothing is wrong
+    NOT_ACCEPTED = "not_accepted"  # its attempt may still be accepted: nothing is noted
     UNKNOWN = "unknown"
 
 

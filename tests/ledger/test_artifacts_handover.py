@@ -227,6 +227,37 @@ def test_mismatch__of_what_is_being_removed_is_none(staging: Staging, artifact_i
     assert staging.shown(artifact_id).mismatch is None
 
 
+def test_mismatch__does_not_refuse_a_result_that_is_still_to_come(staging: Staging) -> None:
+    """Whoever looks at the output of a running attempt says nothing that its result could fail by."""
+    holding = staging.ledger.worker.take(staging.ledger.submit())
+    artifact_id = staging.put(holding)
+
+    assert staging.mismatch(artifact_id, None, None) == "not_accepted"
+
+    assert staging.shown(artifact_id).state == "ready"
+    assert staging.ledger.worker.complete(holding, named(artifact_id)).verdict == "accepted"
+
+
+@pytest.mark.parametrize(
+    ("by", "size", "sha256"),
+    [
+        (None, 1, "0" * 64),
+        ("", 1, "0" * 64),
+        ("x", -1, "0" * 64),
+        ("x", 1, "g" * 64),
+        ("x", 1, "0" * 63),
+        ("x", 1, None),
+    ],
+)
+def test_mismatch__says_who_found_what(
+    staging: Staging, artifact_id: UUID, by: str | None, size: int | None, sha256: str | None
+) -> None:
+    with pytest.raises(errors.InvalidParameterValue):
+        staging.ledger.producer.sql(
+            "select brokerjobs.artifact_mismatch_v1(%s, %s, %s, %s)", artifact_id, by, size, sha256
+        )
+
+
 def test_mismatch__after_an_acknowledgement_is_kept_beside_it(staging: Staging, artifact_id: UUID) -> None:
     staging.acknowledge(artifact_id)
     assert staging.mismatch(artifact_id) == "noted"
@@ -246,7 +277,7 @@ READS = ("select brokerjobs.artifact_v1('{id}')", "select count(*) from brokerjo
 LOOKS = ("select * from brokerjobs.list_orphans('s3://none', null, null, null, 1)",)
 SAYS = (
     "select * from brokerjobs.acknowledge_artifact_v1('{id}', 'x', '/x')",
-    "select brokerjobs.artifact_mismatch_v1('{id}', 'x', 1, 'x')",
+    f"select brokerjobs.artifact_mismatch_v1('{{id}}', 'x', 1, '{0:064}')",
 )
 UPLOADS = (
     "select * from brokerjobs.artifact_stage('{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}')",

@@ -113,7 +113,7 @@ def test_verdicts__are_those_that_sql_returns() -> None:
         "StageVerdict": "staged lost name_used unknown_job",
         "ReadyVerdict": "ready differs discarded name_used unknown",
         "AcknowledgeVerdict": "acknowledged hash_differs not_ready not_accepted unknown",
-        "MismatchVerdict": "noted matches removed unknown",
+        "MismatchVerdict": "noted matches removed not_accepted unknown",
         "ObjectVerdict": "known removed orphan",
         "RejectReason": (
             "newer_attempt resource_taken job_succeeded job_failed job_cancelled deadline unknown_effect "
