@@ -11,5 +11,6 @@ stopping      why and how handlers are told to stop
 processes     child processes for handlers with pool="process"; child is their side of it
 completions   reports to the ledger, by group commit
 settlement    acknowledgements, after the commit
+traces        spans of attempts, and what the ledger keeps of them; telling: what is said of reports
 worker        wires them, registers the process, drains it
 """
