@@ -3,6 +3,7 @@
 ArtifactError
 ├── InvalidArtifact, ArtifactTooLarge, ArtifactNameUsed          said of what `ctx.artifacts.put` was given
 ├── ArtifactStoreUnavailable, ArtifactStoreRefused, ArtifactStoreFull    said of the store
+├── InvalidReference                                             said of what `client.artifacts` was asked for
 ├── ArtifactNotFound, ArtifactNotReady, ArtifactNotVisible, ArtifactGone    said of the ledger's record of it
 └── HashMismatch, AcknowledgementRefused                         said of a consumer's copy
 """
@@ -73,6 +74,15 @@ class ArtifactStoreFull(ArtifactError):
 
     store: str
     problem: str
+
+
+@says("{value} names no {what}: give {instead}, its id as a UUID, or the UUID as text")
+class InvalidReference(ArtifactError):
+    """What was given names no artifact, or no job; `value` is how it reads, `what` which of the two was wanted."""
+
+    value: str
+    what: str
+    instead: str
 
 
 @says("the ledger has no artifact {artifact_id}; it was never staged there, or retention has removed its job")

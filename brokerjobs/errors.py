@@ -38,6 +38,7 @@ from brokerjobs.artifact_errors import (
     ArtifactTooLarge,
     HashMismatch,
     InvalidArtifact,
+    InvalidReference,
 )
 from brokerjobs.error_base import BrokerjobsError, says
 
@@ -72,6 +73,7 @@ __all__ = [
     "InvalidArtifact",
     "InvalidJob",
     "InvalidPayload",
+    "InvalidReference",
     "InvalidResult",
     "JobCancelled",
     "JobFailed",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import UUID
@@ -14,12 +16,14 @@ from brokerjobs.errors import (
     ArtifactNotFound,
     ArtifactNotReady,
     ArtifactNotVisible,
+    InvalidReference,
 )
 from brokerjobs.ledger import artifacts
 from brokerjobs.ledger.artifacts import Acknowledgement
 from brokerjobs.rules import texts
 
 if TYPE_CHECKING:
+    from os import PathLike
     from typing import Any
 
     from brokerjobs.artifact import Artifact
@@ -28,8 +32,8 @@ if TYPE_CHECKING:
     from brokerjobs.ledger.artifacts import StagedArtifact
     from brokerjobs.ledger.asking import Asking
 
-    AnyArtifact: TypeAlias = "UUID | Artifact | StagedArtifact"
-    AnyJob: TypeAlias = "UUID | AnyHandle[Any]"
+    AnyArtifact: TypeAlias = "UUID | str | Artifact | StagedArtifact"
+    AnyJob: TypeAlias = "UUID | str | AnyHandle[Any]"
     Several: TypeAlias = "list[StagedArtifact]"  # for classes that have a method of that name
 
 _SHA256: Final = re.compile("[0-9a-f]{64}")
@@ -44,8 +48,8 @@ _WHY_GONE: Final = {
 
 
 def listed(job: AnyJob, *, all_attempts: bool) -> Asking[list[StagedArtifact]]:
-    """A job's artifacts; raises JobNotFound."""
-    job_id = id_of(job)
+    """A job's artifacts; raises JobNotFound, InvalidReference."""
+    job_id = _id_of(job, "job", "its handle")
     found: list[StagedArtifact] = yield artifacts.artifacts(job_id, all_attempts=all_attempts)
     if not found:
         yield from questions.status(job_id)
@@ -53,10 +57,11 @@ def listed(job: AnyJob, *, all_attempts: bool) -> Asking[list[StagedArtifact]]:
 
 
 def one(artifact: AnyArtifact) -> Asking[StagedArtifact]:
-    """An artifact as the ledger knows it now; raises ArtifactNotFound."""
-    found: list[StagedArtifact] = yield artifacts.artifact(id_of(artifact))
+    """An artifact as the ledger knows it now; raises ArtifactNotFound, InvalidReference."""
+    artifact_id = _artifact_id_of(artifact)
+    found: list[StagedArtifact] = yield artifacts.artifact(artifact_id)
     if not found:
-        raise ArtifactNotFound(artifact_id=id_of(artifact))
+        raise ArtifactNotFound(artifact_id=artifact_id)
     return found[0]
 
 
@@ -97,19 +102,22 @@ def unrecorded(error: HashMismatch, why: Exception) -> HashMismatch:
     return error
 
 
-def acknowledge(artifact: AnyArtifact, *, sha256: str, copied_to: str, by: str) -> Asking[tuple[Acknowledgement, bool]]:
+def acknowledge(
+    artifact: AnyArtifact, *, sha256: str, copied_to: str | PathLike[str], by: str
+) -> Asking[tuple[Acknowledgement, bool]]:
     """What is recorded of who acknowledged, and whether it was recorded before; raises as `Artifacts.acknowledge`."""
-    artifact_id = id_of(artifact)
+    artifact_id = _artifact_id_of(artifact)
 
     def refused(problem: str) -> AcknowledgementRefused:
         return AcknowledgementRefused(artifact_id=artifact_id, problem=problem)
 
-    if not _SHA256.fullmatch(sha256.lower()):
-        raise refused(f"{texts.shown(sha256)} is no SHA-256 in hexadecimal, which has 64 digits")
-    for name, text in (("copied_to", copied_to), ("by", by)):
-        if not (0 < len(text) <= _TEXT_LIMIT and texts.storable(text) == text):
+    if not (_is_text(sha256) and _SHA256.fullmatch(sha256.lower())):
+        raise refused(f"{texts.shown(sha256)} is no SHA-256 in hexadecimal, which is a text of 64 digits")
+    where = os.fspath(copied_to) if isinstance(copied_to, os.PathLike) else copied_to
+    for name, text in (("copied_to", where), ("by", by)):
+        if not (_is_text(text) and 0 < len(text) <= _TEXT_LIMIT and texts.storable(text) == text):
             raise refused(f"{name}={texts.shown(text)} is not a text of 1 to {_TEXT_LIMIT} characters")
-    [said] = yield artifacts.acknowledge_artifact(artifact_id, sha256.lower(), copied_to, by)
+    [said] = yield artifacts.acknowledge_artifact(artifact_id, sha256.lower(), where, by)
     detail = said.detail
     match said.verdict:
         case "acknowledged":
@@ -128,9 +136,24 @@ def acknowledge(artifact: AnyArtifact, *, sha256: str, copied_to: str, by: str) 
             raise ArtifactNotFound(artifact_id=artifact_id)
 
 
-def id_of(named: AnyArtifact | AnyJob) -> UUID:
-    """The id of what was named."""
-    return named if isinstance(named, UUID) else named.id
+def _is_text(value: object) -> bool:
+    """Callers without a type checker give bytes, too."""
+    return isinstance(value, str)
+
+
+def _artifact_id_of(named: AnyArtifact) -> UUID:
+    return _id_of(named, "artifact", "what `put`, `list` or a result gave")
+
+
+def _id_of(named: object, what: str, instead: str) -> UUID:
+    """The id of what was named; raises InvalidReference."""
+    found: object = getattr(named, "id", named)
+    if isinstance(found, UUID):
+        return found
+    if isinstance(found, str):
+        with suppress(ValueError):
+            return UUID(found)
+    raise InvalidReference(value=texts.shown(named), what=what, instead=instead)
 
 
 def _gone(staged: StagedArtifact) -> ArtifactGone:

@@ -59,12 +59,15 @@ class Artifacts:
     async def list(self, job: AnyJob, *, all_attempts: bool = False) -> Several:
         """The artifacts of a job's result, by when they were ready; or those of all its attempts, by attempt.
 
-        Raises JobNotFound, LedgerUnavailable.
+        `job` is a handle, an id, or the id as text.  Raises JobNotFound, InvalidReference, LedgerUnavailable.
         """
         return await self._ask(questions.listed(job, all_attempts=all_attempts))
 
     async def get(self, artifact: AnyArtifact) -> StagedArtifact:
-        """The artifact as the ledger knows it now. Raises ArtifactNotFound, LedgerUnavailable."""
+        """The artifact as the ledger knows it now; named by itself, its id, or the id as text.
+
+        Raises ArtifactNotFound, InvalidReference, LedgerUnavailable.
+        """
         return await self._ask(questions.one(artifact))
 
     async def fetch(
@@ -81,10 +84,11 @@ class Artifacts:
         The copy is private (0600) and on the disk then.  It acknowledges nothing.  `unaccepted` hands out what is not
         part of its job's result, too.  `progress` is told the bytes so far, in another thread.
 
-        Raises ArtifactNotFound, ArtifactNotReady, ArtifactNotVisible, ArtifactGone; HashMismatch for another object
-        than the recorded one, or none, which it records; ArtifactStoreUnavailable, ArtifactStoreRefused; OSError for
-        what cannot be written, FileExistsError for what is there, unless it is a regular file and `overwrite`;
-        ConfigurationError for an artifact of another store; LedgerUnavailable.  Nothing is left of the copy then.
+        Raises ArtifactNotFound, InvalidReference, ArtifactNotReady, ArtifactNotVisible, ArtifactGone; HashMismatch for
+        another object than the recorded one, or none, which it records; ArtifactStoreUnavailable, ArtifactStoreRefused;
+        OSError for what cannot be written, FileExistsError for what is there, unless it is a regular file and
+        `overwrite`; ConfigurationError for an artifact of another store; LedgerUnavailable.  Nothing is left of the
+        copy then.
         """
         staged = await self._ask(questions.to_fetch(artifact, unaccepted=unaccepted))
         wanted = Wanted(Path(to), overwrite, progress)
@@ -94,7 +98,7 @@ class Artifacts:
             raise await self._recorded(error) from None
 
     async def acknowledge(
-        self, artifact: AnyArtifact, *, sha256: str, copied_to: str, by: str | None = None
+        self, artifact: AnyArtifact, *, sha256: str, copied_to: str | os.PathLike[str], by: str | None = None
     ) -> Acknowledgement:
         """Says that there is a safe copy at `copied_to`, whose SHA-256 was computed of that copy itself.
 
@@ -102,7 +106,7 @@ class Artifacts:
         `by` is the client's `submitted_by` unless it is given.  Asked again it is harmless.
 
         Raises AcknowledgementRefused for another hash, and for what is not ready or not part of its job's result;
-        ArtifactNotFound, LedgerUnavailable.
+        ArtifactNotFound, InvalidReference, LedgerUnavailable.
         """
         who = self._submitted_by if by is None else by
         said, _ = await self._until_answered(

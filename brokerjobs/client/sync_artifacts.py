@@ -77,7 +77,7 @@ class SyncArtifacts:
             raise _recorded(access, error) from None
 
     def acknowledge(
-        self, artifact: AnyArtifact, *, sha256: str, copied_to: str, by: str | None = None
+        self, artifact: AnyArtifact, *, sha256: str, copied_to: str | os.PathLike[str], by: str | None = None
     ) -> Acknowledgement:
         """As `Artifacts.acknowledge`."""
         access = self._access()

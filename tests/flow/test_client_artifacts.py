@@ -19,6 +19,7 @@ from brokerjobs import (
     ArtifactNotVisible,
     ConfigurationError,
     HashMismatch,
+    InvalidReference,
     JobNotFound,
     StagedArtifact,
 )
@@ -96,6 +97,32 @@ def test_unknown__job_and_artifact_are_said_to_be_so(consumer: Consumer, inbox: 
     ):
         with pytest.raises(ArtifactNotFound, match=UNKNOWN):
             ask()
+
+
+def test_ids__may_be_text(consumer: Consumer, inbox: Path, depot: Depot) -> None:
+    artifact = depot.hand_over()
+    named = str(artifact.id)
+
+    assert consumer.list(str(artifact.job)) == [artifact]
+    assert consumer.get(named) == artifact
+    assert consumer.fetch(named, inbox / "copy").read_bytes() == CONTENT
+    assert consumer.acknowledge(named, sha256=sha256_of(CONTENT), copied_to=inbox / "copy").copied_to == str(
+        inbox / "copy"
+    )
+
+
+@pytest.mark.parametrize("named", ["sales.csv", "", b"01890a5d-ac96-774b-bcce-b302099a8057", None, {"id": UNKNOWN}, 7])
+def test_ids__that_are_none_are_said_to_be_so(consumer: Consumer, inbox: Path, named: Any) -> None:
+    with pytest.raises(InvalidReference, match="names no job: give its handle, its id as a UUID, or the UUID as text"):
+        consumer.list(named)
+    for ask in (
+        lambda: consumer.get(named),
+        lambda: consumer.fetch(named, inbox / "a"),
+        lambda: consumer.acknowledge(named, sha256="0" * 64, copied_to="here"),
+    ):
+        with pytest.raises(InvalidReference, match="names no artifact: give what") as raised:
+            ask()
+        assert str(raised.value).startswith(repr(named))
 
 
 def test_fetch__gives_the_bytes_to_their_owner_alone_and_acknowledges_nothing(
@@ -240,7 +267,12 @@ def test_acknowledge__of_another_copy_is_refused_and_changes_nothing(depot: Depo
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        ({"sha256": "0" * 63}, "is no SHA-256 in hexadecimal, which has 64 digits"),
+        ({"sha256": "0" * 63}, "is no SHA-256 in hexadecimal, which is a text of 64 digits"),
+        ({"sha256": b"0" * 64}, "is no SHA-256 in hexadecimal, which is a text of 64 digits"),
+        ({"sha256": None}, "None is no SHA-256"),
+        ({"copied_to": b"vault"}, "copied_to=b'vault' is not a text"),
+        ({"copied_to": 7}, "copied_to=7 is not a text"),
+        ({"by": b"me"}, "by=b'me' is not a text"),
         ({"sha256": "x" * 64}, "is no SHA-256"),
         ({"copied_to": ""}, "copied_to='' is not a text of 1 to 4096 characters"),
         ({"copied_to": "a\0b"}, "copied_to='a\\x00b' is not a text"),

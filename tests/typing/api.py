@@ -215,7 +215,7 @@ async def produce(client: Client, session: object) -> None:
     assert_type(artifact, StagedArtifact)
     assert_type(await client.artifacts.fetch(artifact, to="here"), Path)
     assert_type((await client.artifacts.acknowledge(artifact.id, sha256="", copied_to="")).by, str)
-    await client.artifacts.fetch("sales.csv", to="here")  # type: ignore[arg-type]
+    await client.artifacts.fetch(b"sales.csv", to="here")  # type: ignore[arg-type]
     await client.submit(charge, Charge(1), priority="high", needs=[needs.one_of("gpu", ["a100"])])
     await client.submit(charge, Charge(1), priority="urgent")  # type: ignore[arg-type]
     await client.submit(charge, Charge(1), needs=["gpu=a100"])  # type: ignore[list-item]

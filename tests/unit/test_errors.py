@@ -71,6 +71,7 @@ EXAMPLES = [
     errors.ArtifactStoreUnavailable(store="s3://b", problem="p"),
     errors.ArtifactStoreRefused(store="s3://b", problem="p"),
     errors.ArtifactStoreFull(store="file:///b", problem="p"),
+    errors.InvalidReference(value="'a'", what="job", instead="its handle"),
     errors.ArtifactNotFound(artifact_id=ARTIFACT),
     errors.ArtifactNotReady(artifact_id=ARTIFACT, state="staging"),
     errors.ArtifactNotVisible(artifact_id=ARTIFACT, job_id=JOB, number=2),
