@@ -12,6 +12,7 @@ from brokerjobs.errors import LedgerUnavailable
 from brokerjobs.ledger import ticks
 from brokerjobs.ledger.attempt_spans import tell_expired, traced_attempts
 from brokerjobs.telemetry import reviews
+from brokerjobs.telemetry.events import Event
 from brokerjobs.telemetry.instruments import measuring
 from brokerjobs.telemetry.tracing import tracing
 
@@ -68,7 +69,8 @@ class Reaper:
             return LED_ELSEWHERE
         expired = [row for row in rows if row.job_id is not None]
         for row in expired:
-            _log.info("job %s is %s: attempt %s lost its lease", row.job_id, row.state, row.attempt_id)
+            about = {"event": Event.LEASE_EXPIRED.value, "job_id": str(row.job_id), "attempt_id": str(row.attempt_id)}
+            _log.info("job %s is %s: attempt %s lost its lease", row.job_id, row.state, row.attempt_id, extra=about)
             reviews.tell(_log, row.opened)
         await self._tell({row.attempt_id: row.job_id for row in expired if row.job_id is not None})
         now = self._monotonic()

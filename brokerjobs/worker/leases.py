@@ -26,6 +26,7 @@ from brokerjobs.rules.verdicts import RenewVerdict
 from brokerjobs.telemetry import metrics, reviews
 from brokerjobs.telemetry.attaching import apart
 from brokerjobs.telemetry.events import Event
+from brokerjobs.worker.telling import about
 
 if TYPE_CHECKING:
     import asyncio
@@ -229,7 +230,11 @@ class LeaseKeeper:
         """Tells the event loop, once; the lease is kept until the handler has stopped."""
         if not attempt.cancel_told:
             attempt.cancel_told = True
-            log.info("job %s: a cancel is wanted; the handler of attempt %s is told", *_ids(attempt))
+            log.info(
+                "job %s: a cancel is wanted; the handler of attempt %s is told",
+                *_ids(attempt),
+                extra=about(Event.STOP_TOLD, attempt),
+            )
             self.loop.call_soon_threadsafe(self._calls.cancel, attempt)
 
     def _lost(self, attempt: Attempt) -> None:
@@ -242,6 +247,7 @@ class LeaseKeeper:
             log.warning(
                 "job %s: attempt %s lost its lease; it may finish, and its report will say what became of it",
                 *_ids(attempt),
+                extra=about(Event.LEASE_LOST, attempt),
             )
 
     def _put_off(self, attempts: Sequence[Attempt], due: float) -> None:

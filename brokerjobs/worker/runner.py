@@ -25,6 +25,7 @@ from brokerjobs.rules.failures import (
 from brokerjobs.rules.states import ReportAs
 from brokerjobs.rules.verdicts import ReportVerdict, StartVerdict
 from brokerjobs.telemetry import metrics
+from brokerjobs.telemetry.events import Event
 from brokerjobs.telemetry.outcomes import Outcome
 from brokerjobs.telemetry.shapes import Said
 from brokerjobs.telemetry.tracing import tracing
@@ -43,7 +44,7 @@ from brokerjobs.worker.endings import (
     unrecorded_failure,
 )
 from brokerjobs.worker.stopping import Stop, is_being_cancelled
-from brokerjobs.worker.telling import told
+from brokerjobs.worker.telling import about, told
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -114,7 +115,9 @@ class Runner:
         else:
             reported = await self._report(attempt, ending)
         if reported is not None and reported.verdict == ReportVerdict.REJECTED:
-            log.warning("job %s: the report of attempt %s was rejected: %s", *_ids(attempt), rejection(reported.reason))
+            rejected = (*_ids(attempt), rejection(reported.reason))
+            extra = about(Event.REPORT_REJECTED, attempt)
+            log.warning("job %s: the report of attempt %s was rejected: %s", *rejected, extra=extra)
         self._settle(attempt)
 
     def _settle(self, attempt: Attempt) -> None:
@@ -128,7 +131,8 @@ class Runner:
         """A payload that this worker's model refuses: not here if another model took it, else it never fits."""
         attempt.has_ended = True
         if attempt.claimed.checked:
-            log.warning("job %s is not qualified here: %s", attempt.claimed.job_id, error)
+            extra = about(Event.NOT_QUALIFIED, attempt)
+            log.warning("job %s is not qualified here: %s", attempt.claimed.job_id, error, extra=extra)
             await self._completions.not_qualified(attempt, error)
         else:
             await self._failed(attempt, _refused(error))
@@ -155,10 +159,14 @@ class Runner:
         attempt.begin()
         if attempt.lease is Lease.HELD:
             return True
-        log.warning("job %s: attempt %s lost its lease before its handler started", *_ids(attempt))
-        attempt.span.end(Outcome.LOST)
+        self._lost(attempt)
         self._settle(attempt)
         return False
+
+    def _lost(self, attempt: Attempt) -> None:
+        extra = about(Event.LEASE_LOST, attempt)
+        log.warning("job %s: attempt %s lost its lease before its handler started", *_ids(attempt), extra=extra)
+        attempt.span.end(Outcome.LOST)
 
     async def _start(self, attempt: Attempt) -> bool:
         """Commits the start of a not repeatable attempt; False if it may not run."""
@@ -169,8 +177,7 @@ class Runner:
                 attempt.has_ended = True
                 await self._completions.released(attempt, "cancel", classified=True)
             case StartVerdict.LOST | StartVerdict.LOCKED:
-                log.warning("job %s: attempt %s lost its lease before its handler started", *_ids(attempt))
-                attempt.span.end(Outcome.LOST)
+                self._lost(attempt)
         self._settle(attempt)
         return False
 
@@ -258,8 +265,8 @@ class Runner:
         reported = await self._completions.completed(attempt, body)
         log.warning(
             "job %s: the handler of attempt %s returned after its end; the result is kept as evidence (%s)",
-            *_ids(attempt),
-            reported.verdict,
+            *(*_ids(attempt), reported.verdict),
+            extra=about(Event.LATE_RESULT, attempt),
         )
 
     async def _ask(self, attempt: Attempt, ending: Ending, recorded: str | None) -> calls.Reported | None:
@@ -274,27 +281,17 @@ class Runner:
         if not (isinstance(ending, Returned) and ending.body in {recorded, "null"}):
             how = shown(ending)
             why = f" ({ending.error_type}: {ending.message})" if isinstance(ending, Failure) else ""
-            log.warning(
-                "job %s: attempt %s completed in its transaction and then ended otherwise: %s%s",
-                *_ids(attempt),
-                how["as"],
-                why,
-            )
+            message = "job %s: attempt %s completed in its transaction and then ended otherwise: %s%s"
+            log.warning(message, *_ids(attempt), how["as"], why, extra=about(Event.ENDED_OTHERWISE, attempt))
             await self._completions.ended_otherwise(attempt, how)
         return None
 
     async def _failed(self, attempt: Attempt, failure: Failure, *, evidence: str | None = None) -> calls.Reported:
         """Reports a failure, and says it in the log as the record will have it: redacted and cut."""
         job_id, number = attempt.claimed.job_id, attempt.claimed.number
-        log.warning(
-            "job %s (%s): attempt %d failed (%s): %s: %s",
-            job_id,
-            attempt.job_type.name,
-            number,
-            failure.failure_class,
-            failure.error_type,
-            failure.message,
-        )
+        said = (job_id, attempt.job_type.name, number, failure.failure_class, failure.error_type, failure.message)
+        extra = about(Event.ATTEMPT_FAILED, attempt)
+        log.warning("job %s (%s): attempt %d failed (%s): %s: %s", *said, extra=extra)
         if failure.traceback:
             log.debug("job %s: attempt %d: %s", job_id, number, failure.traceback)
         return await self._completions.failed(attempt, failure, evidence=evidence)

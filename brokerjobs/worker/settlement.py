@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from brokerjobs.errors import LedgerUnavailable
 from brokerjobs.ledger import calls
 from brokerjobs.telemetry import metrics
+from brokerjobs.telemetry.events import Event
 from brokerjobs.telemetry.tracing import tracing
 
 if TYPE_CHECKING:
@@ -54,7 +55,11 @@ class Settlement:
         lost = {id(delivery) for delivery in self._consumer.ack([delivery for delivery, _ in due])}
         if lost:
             # The broker delivers them again, and the ledger answers that.
-            log.warning("ack_lost: %d deliveries will come again, their channel is gone", len(lost))
+            log.warning(
+                "ack_lost: %d deliveries will come again, their channel is gone",
+                len(lost),
+                extra={"event": Event.ACK_LOST.value},
+            )
         for delivery, attempt in due:
             if attempt is not None:
                 attempt.span.acked(began, sent=id(delivery) not in lost, goes_on=attempt.acked_on_claim)

@@ -7,16 +7,23 @@ from typing import TYPE_CHECKING, Final
 from brokerjobs.rules.states import JobState
 from brokerjobs.telemetry import metrics
 from brokerjobs.telemetry.attempts import seconds_since_made
+from brokerjobs.telemetry.facts import facts
 from brokerjobs.telemetry.instruments import measuring
 from brokerjobs.telemetry.outcomes import Outcome, outcome_of
 
 if TYPE_CHECKING:
     from brokerjobs.rules.failures import Failure
     from brokerjobs.rules.states import ReportAs
+    from brokerjobs.telemetry.events import Event
     from brokerjobs.telemetry.shapes import Answer
     from brokerjobs.worker.attempt import Attempt
 
 _FINISHED: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
+
+
+def about(event: Event, attempt: Attempt) -> dict[str, object]:
+    """What `extra=` of a log line takes, so that it carries event and attempt whatever context it is said in."""
+    return facts(event, attempt.claimed, attempt.span.traceparent)
 
 
 def told(attempt: Attempt, said: ReportAs, began: int, answer: Answer, failure: Failure | None = None) -> None:

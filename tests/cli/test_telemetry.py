@@ -10,6 +10,7 @@ import psycopg
 
 from brokerjobs.servers.processes import free_port
 from tests.telemetry.receiving import Receiver
+from tests.waiting import eventually_sync
 
 if TYPE_CHECKING:
     from tests.cli.command import Command
@@ -79,3 +80,23 @@ def test_log_lines__are_json_if_that_is_wanted(ready: Command, shop: str, databa
         lines = [json.loads(line) for line in running.log().splitlines()]
         assert {line["worker"] for line in lines} == {name}
         assert all({"time", "level", "logger", "message"} <= line.keys() for line in lines)
+
+
+def test_log_lines__of_an_attempt_carry_its_event_and_ids(
+    ready: Command, shop: str, database: Database, namespace: str
+) -> None:
+    ready.env |= {"BROKERJOBS_COORDINATOR__DATABASE_URL": database.coordinator_url, "BROKERJOBS_LOG__FORMAT": "json"}
+    worker = ("worker", shop, "--database-url", database.worker_url)
+    with Receiver() as receiver:
+        with ready.running(*worker, said="is up", env={"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url}) as running:
+            job = ready("submit", f"{namespace}/refuse", '{"cents": 1}').ok().out.strip()
+            eventually_sync(lambda: "attempt_failed" in running.log(), 20)
+            assert running.terminated() == 0, running.log()
+
+        (said,) = [
+            line for line in map(json.loads, running.log().splitlines()) if line.get("event") == "attempt_failed"
+        ]
+        (span,) = [one for one in receiver.spans() if one.name == "process refuse"]
+    assert (said["job_id"], said["job_type"], said["attempt"]) == (job, "refuse", 1)
+    assert int(said["fencing_number"]) > 0
+    assert said["trace_id"] == span.trace_id.hex()
