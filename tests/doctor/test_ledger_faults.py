@@ -27,6 +27,7 @@ def test_patient__who_is_well_has_nothing(patient: Patient) -> None:
     assert exit_code(diagnosis.findings) == ExitCode.DONE
     assert {one.check for one in diagnosis.findings} == {
         "versions",
+        "telemetry",
         "schema",
         "functions",
         "roles",

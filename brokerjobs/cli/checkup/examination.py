@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerjobs.cli.checkup import artifact_checks, broker_checks, looks, process_checks, server_checks, setup_checks
+from brokerjobs.cli.checkup import (
+    artifact_checks,
+    broker_checks,
+    looks,
+    process_checks,
+    server_checks,
+    setup_checks,
+    telemetry_checks,
+)
 from brokerjobs.cli.checkup.findings import Limits, worst_first
 from brokerjobs.coordinator.coordinator import service_names
 
@@ -26,6 +34,7 @@ def examine(settings: Settings, limits: Limits | None = None) -> list[Finding]:
 
 def _checked(seen: Looks, settings: Settings, limits: Limits) -> Iterator[Finding]:
     yield from setup_checks.versions(seen)
+    yield from telemetry_checks.telemetry(prometheus_port=settings.telemetry.metrics_port)
     ledger = seen.ledger
     if ledger is not None:
         yield from setup_checks.schema_version(ledger)
