@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Chunk: TypeAlias = bytes | memoryview
 
+# What another attempt may not meet: it is no fault of the source.
+_PASSING: Final = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN}
+)
 _READABLE: Final = (
     "give a path of a file, bytes, a file opened in binary mode, or an iterable or async iterable of bytes"
 )
@@ -136,6 +140,8 @@ def _of_path(path: str | os.PathLike[str], reading: Reading) -> Generator[Chunk]
         # Not blocking: a pipe without a writer would keep the thread for ever.
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (OSError, ValueError) as error:  # ValueError: NUL in it
+        if isinstance(error, OSError) and error.errno in _PASSING:
+            raise
         raise reading.refused(_unreadable(path, error)) from None
     try:
         found = os.fstat(file)

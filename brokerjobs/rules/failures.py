@@ -46,6 +46,9 @@ _SIGNALS: Final[FailureMapping] = {
     # As `_is_no_signal` says, only of the job's own result: the same handler would give the same again.
     errors.InvalidResult: FailureClass.INVALID,
 }
+# What `ctx.artifacts.put` was given cannot be staged, and the same handler would give it again.  A default: a type may
+# map them, and of one that is not repeatable nothing is known of what the handler had done before (rule R8).
+_NEVER_STAGED: Final = (errors.InvalidArtifact, errors.ArtifactTooLarge, errors.ArtifactNameUsed)
 _RESULTS: Final = (errors.InvalidResult, errors.ResultTooLarge)
 # Of several failures at once the one that forbids most decides.
 _GRAVITY: Final = (FailureClass.UNSAFE, FailureClass.INVALID, FailureClass.POLICY, FailureClass.TEMPORARY)
@@ -88,25 +91,32 @@ def classify(exc: BaseException, mapping: FailureMapping, *, repeatable: bool) -
     """What `exc`, raised by a handler of a type with this `mapping`, means.
 
     Along the class's MRO the most specific entry of `mapping` or of our own signals decides.  An exception
-    group is what its exceptions are: classified only if all of them are, and then the gravest.  Anything
-    else is unclassified: temporary if the type is repeatable, else unsafe.  So is an exception whose own code raises
-    when it is looked at; none of that is ever raised here.
+    group is what its exceptions are: classified only if all of them are, and then the gravest.  Of a repeatable type
+    what can never be staged as an artifact is invalid, unless `mapping` says otherwise.  Anything else is unclassified:
+    temporary if the type is repeatable, else unsafe.  So is an exception whose own code raises when it is looked at;
+    none of that is ever raised here.
     """
     unclassified = FailureClass.TEMPORARY if repeatable else FailureClass.UNSAFE
     try:
-        return _classified(exc, mapping, unclassified)
+        return _classified(exc, mapping, unclassified, repeatable=repeatable)
     except BaseException as error:  # noqa: BLE001  # from __notes__, a metaclass, or groups in groups without end
         message = f"nothing can be said of this exception: looking at it raised {name_of(type(error))}"
         kind = texts.first_part(name_of(type(exc)), NAME_LIMIT)
         return Failure(failure_class=unclassified, classified=False, error_type=kind, message=message)
 
 
-def _classified(exc: BaseException, mapping: FailureMapping, unclassified: FailureClass) -> Failure | Snoozed:
+def _classified(
+    exc: BaseException, mapping: FailureMapping, unclassified: FailureClass, *, repeatable: bool
+) -> Failure | Snoozed:
     leaves = _leaves(exc, mapping)
     wishes = [until for leaf in leaves if (until := _until(leaf)) is not None]
     if len(wishes) == len(leaves):
         return Snoozed(max(wishes))
-    found = [_declared(leaf, mapping) for leaf in leaves if _until(leaf) is None]
+    found = [
+        _declared(leaf, mapping) or (_by_default(leaf) if repeatable else None)
+        for leaf in leaves
+        if _until(leaf) is None
+    ]
     classes = {one for one in found if one is not None}
     classified = len(classes) > 0 and None not in found
     asked = [_retry_after(leaf) for leaf in leaves]
@@ -184,6 +194,11 @@ def _declared(exc: BaseException, mapping: FailureMapping) -> FailureClass | Non
         if found is not None:
             return FailureClass(found)
     return None
+
+
+def _by_default(exc: BaseException) -> FailureClass | None:
+    """What it means if neither its type nor the handler says so."""
+    return FailureClass.INVALID if isinstance(exc, _NEVER_STAGED) else None
 
 
 def _until(exc: BaseException) -> datetime | None:

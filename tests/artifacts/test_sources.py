@@ -7,6 +7,7 @@ import asyncio
 import hashlib
 import io
 import os
+import resource
 import threading
 from contextlib import suppress
 from contextvars import ContextVar
@@ -168,6 +169,19 @@ def test_files__that_are_refused(tmp_path: Path) -> None:
     with open(ours, "rb", buffering=0) as idle, pytest.raises(InvalidArtifact, match="does not block"):  # noqa: PTH123
         read(idle, reading())
     os.close(other)
+
+
+def test_file__that_cannot_be_opened_just_now_is_no_fault_of_the_source(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"1")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    how = reading()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            read(tmp_path / "file", how)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert read(tmp_path / "file", how) == expected(b"1")
 
 
 def test_async_source__without_a_loop_is_refused() -> None:

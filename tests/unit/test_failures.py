@@ -4,6 +4,7 @@ import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from pydantic import BaseModel, ValidationError
@@ -54,6 +55,48 @@ def test_classify__believes_the_handler(signal: Exception, failure_class: Failur
     found = failure(signal, repeatable=repeatable)
 
     assert (found.failure_class, found.classified) == (failure_class, True)
+
+
+NEVER_STAGED = [
+    errors.InvalidArtifact(name="a", problem="its source is a NoneType"),
+    errors.ArtifactTooLarge(name="a", limit=2),
+    errors.ArtifactNameUsed(job_id=uuid4(), attempt_id=uuid4(), name="a"),
+]
+
+
+@pytest.mark.parametrize("refused", NEVER_STAGED)
+def test_classify__what_can_never_be_staged_fails_at_once_where_it_is_known_to_be_safe(refused: Exception) -> None:
+    found = failure(refused, repeatable=True)
+    assert (found.failure_class, found.classified) == (FailureClass.INVALID, True)
+
+    found = failure(refused)  # the handler had not ended: what it had done is unknown
+    assert (found.failure_class, found.classified) == (FailureClass.UNSAFE, False)
+
+
+@pytest.mark.parametrize("refused", NEVER_STAGED)
+@pytest.mark.parametrize("kind", [None, errors.ArtifactError, Exception])
+@pytest.mark.parametrize("repeatable", [True, False])
+def test_classify__of_what_can_never_be_staged_its_type_decides(
+    refused: Exception, kind: type[Exception] | None, repeatable: bool
+) -> None:
+    mapping = checked_mapping({kind or type(refused): "temporary"}, job_type="x")
+    found = failure(refused, mapping, repeatable=repeatable)
+
+    assert (found.failure_class, found.classified) == (FailureClass.TEMPORARY, True)
+
+
+def test_classify__a_group_with_what_can_never_be_staged_is_invalid_if_all_is_known() -> None:
+    assert failure(ExceptionGroup("two", NEVER_STAGED), repeatable=True).failure_class is FailureClass.INVALID
+    other = ExceptionGroup("two", [NEVER_STAGED[0], ValueError()])
+    assert (failure(other, repeatable=True).failure_class, failure(other).classified) == (FailureClass.TEMPORARY, False)
+
+
+@pytest.mark.parametrize(
+    "problem", [errors.ArtifactStoreUnavailable, errors.ArtifactStoreFull, errors.ArtifactStoreRefused]
+)
+def test_classify__what_a_store_says_passes(problem: Any) -> None:
+    found = failure(problem(store="s3://b", problem="p"), repeatable=True)
+    assert (found.failure_class, found.classified) == (FailureClass.TEMPORARY, False)
 
 
 def test_classify__a_result_that_the_handler_read_says_nothing_of_its_own() -> None:
