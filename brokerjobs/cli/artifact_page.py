@@ -21,6 +21,7 @@ NARROW_COLUMNS: Final = 5
 _NAME_SHOWN: Final = 80
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
 _STYLES: Final = {"acknowledged": "green", "mismatch": "red"}
+_OF_NO_RESULT: Final = frozenset({"staging", "discarded"})  # whether their attempt is accepted or not
 _WHY: Final = {
     "incomplete": "its upload never ended",
     "not_accepted": "its attempt's result could not be accepted any more",
@@ -52,7 +53,7 @@ def name_of(name: str, *, whole: bool = False) -> str:
 def state_of(artifact: Data) -> str:
     """Its state, whether its object is gone, and whether it is part of its job's result."""
     gone = ", gone" if artifact["removed_at"] else ""
-    other = "" if artifact["visible"] or artifact["state"] in {"staging", "discarded"} else ", not accepted"
+    other = "" if artifact["visible"] or artifact["state"] in _OF_NO_RESULT else ", not accepted"
     return f"{artifact['state']}{other}{gone}"
 
 
@@ -69,7 +70,7 @@ def line(artifact: Data) -> tuple[str, ...]:
         artifact["job"],
         said.get("by", ""),
         artifact["sha256"] or "",
-        "accepted" if artifact["visible"] else "not accepted",
+        "accepted" if artifact["visible"] else "" if artifact["state"] in _OF_NO_RESULT else "not accepted",
         artifact["removed_at"] or "",
     )
 

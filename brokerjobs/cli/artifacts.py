@@ -176,6 +176,9 @@ def ack(
             f"{'none' if sha256 is None else 'both'} of --sha256 and --file given: one says which hash the copy has"
         )
         raise UsageError(message, hint=f"{_COMMAND} ack --help")
+    if not copied_to:
+        message = "--copied-to is empty; it is kept with the artifact and says where the copy is"
+        raise UsageError(message, hint=f"{_COMMAND} ack --help")
     who = options.who(by)
     digest = sha256 if sha256 is not None else _hash_of(file or Path())
     with _opened(database_url, who) as access:

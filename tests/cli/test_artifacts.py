@@ -102,6 +102,8 @@ def test_list__of_all_jobs_is_newest_first_and_filtered(consumer: Command, depot
     assert ids() == [str(newer.id), str(older.id)]
     assert ids("--all-attempts") == [str(uploading.id), str(newer.id), str(older.id)]
     assert ids("--state", "staging") == [str(uploading.id)]
+    cells = consumer("artifacts", "list", *place[:2], "--state", "staging").ok().out.rstrip("\n").split("\t")
+    assert cells[-2:] == ["", ""], "nobody has refused it"
     assert ids("--state", "ready", "--before", str(newer.id)) == [str(older.id)]
     assert ids("--state", "acknowledged") == []
     one = consumer("artifacts", "list", *place, "--limit", "1")
@@ -256,6 +258,9 @@ def test_ack__by_the_copy_itself_or_its_hash_is_recorded_once(consumer: Command,
 
 def test_ack__of_another_copy_or_of_no_copy_is_refused(consumer: Command, depot: Depot, folder: Path) -> None:
     artifact = depot.hand_over()
+    consumer("artifacts", "ack", str(artifact.id), "--sha256", "0" * 64, "--copied-to", "").fails(
+        2, "--copied-to is empty"
+    )
     (folder / "copy").write_bytes(CONTENT[:-1])
     wanted = ("artifacts", "ack", str(artifact.id), *COPIED)
 
