@@ -65,9 +65,14 @@ def test_coordinator__serves_prometheus_by_its_setting_alone(ready: Command, dat
     port = free_port()
     told = {"BROKERJOBS_TELEMETRY__METRICS_PORT": str(port)}
     with ready.running("coordinator", "--database-url", database.coordinator_url, said="is up", env=told) as running:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-            assert answer.status == 200
+        # Of the monitor, which this coordinator is.
+        eventually_sync(lambda: "brokerjobs_schema_version" in _scraped(port), 20)
         assert running.terminated() == 0, running.log()
+
+
+def _scraped(port: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        return str(answer.read().decode())
 
 
 def test_log_lines__are_json_if_that_is_wanted(ready: Command, shop: str, database: Database) -> None:
