@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _START_SECONDS = 60.0
 _CTL_SECONDS = 60.0
+_STARTED = "Server startup complete"  # what RabbitMQ logs, from 3.8 to 4.x, when its start has ended
 _SCRIPTS = Path("/usr/lib/rabbitmq/bin")
 # AMQP 0-9-1, section 4.2.2: a client opens with these bytes, a server that is ready answers with a method frame (1).
 _PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
@@ -142,6 +143,7 @@ class PrivateRabbitMQ:
             )
         )
         self._epmd.wait_until(lambda: _listens(self._epmd_port), _START_SECONDS)
+        started = self._starts()
         process = processes.ServerProcess(
             processes.Program(
                 name="RabbitMQ",
@@ -153,7 +155,8 @@ class PrivateRabbitMQ:
             )
         )
         try:
-            process.wait_until(lambda: speaks_amqp(self.port), _START_SECONDS)
+            # It takes connections shortly before it counts as running: `rabbitmqctl` would still be refused then.
+            process.wait_until(lambda: self._starts() > started and speaks_amqp(self.port), _START_SECONDS)
         except BaseException:
             process.kill()
             self._stop_epmd()
@@ -167,6 +170,10 @@ class PrivateRabbitMQ:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def _starts(self) -> int:
+        """How often the node's log says that its start has ended."""
+        return self.log_text().count(_STARTED)
 
     def _stop_epmd(self) -> None:
         if self._epmd is not None:

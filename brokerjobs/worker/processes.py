@@ -166,7 +166,8 @@ class Child:
         else:
             self._line.close()
         if self.dead.done():
-            self._process.close()
+            with contextlib.suppress(ValueError):  # its end can be told before the system lets it be waited for
+                self._process.close()
 
 
 class Processes:

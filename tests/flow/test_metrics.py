@@ -16,6 +16,8 @@ from brokerjobs.client import Client, ClientOptions
 from brokerjobs.ledger import calls, ticks
 from brokerjobs.ledger.measured import operation
 from brokerjobs.telemetry import catalogue as c
+from brokerjobs.telemetry import metrics
+from brokerjobs.telemetry.bounds import Bounded
 from brokerjobs.telemetry.instruments import measuring
 from tests.flow.driving import coordinating, flow
 from tests.waiting import eventually
@@ -52,7 +54,11 @@ class Measured:
 
 
 @pytest.fixture
-def measured() -> Iterator[Measured]:
+def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[Measured]:
+    for bounded, limit in (("job_types", 200), ("queues", 200), ("_error_types", 50), ("_words", 200)):
+        monkeypatch.setattr(
+            metrics, bounded, Bounded(limit)
+        )  # whatever other tests of this process have filled them with
     made = Measured()
     measuring.use(made.provider)
     yield made

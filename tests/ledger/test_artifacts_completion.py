@@ -78,8 +78,9 @@ def acknowledged(staging: Staging, _: Holding) -> dict[str, Any]:
     return named(artifact_id)
 
 
-def mismatched(staging: Staging, holding: Holding) -> dict[str, Any]:
-    artifact_id = staging.put(holding)
+def mismatched(staging: Staging, _: Holding) -> dict[str, Any]:
+    """Of another job, whose result was accepted."""
+    _, artifact_id = staging.handed_over()
     assert staging.mismatch(artifact_id) == "noted"
     return named(artifact_id)
 

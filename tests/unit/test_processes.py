@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -116,3 +117,29 @@ async def test_processes__are_none_if_nobody_wants_them() -> None:
 
     assert ended == {running}
     running.result()
+
+
+async def test_processes__whose_end_is_told_before_they_can_be_waited_for_do_not_end_the_worker(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def still_runs(_process: BaseProcess) -> None:
+        message = "Cannot close a process while it is still running."
+        raise ValueError(message)
+
+    monkeypatch.setattr(BaseProcess, "close", still_runs)
+    kind = app.job_type("unclosed", int, int, repeatable=True)
+
+    def elsewhere(payload: int) -> int:
+        return payload
+
+    elsewhere.__module__, elsewhere.__qualname__ = "there.is.none", "elsewhere"
+    kind.handler(pool="process")(elsewhere)
+    starting = asyncio.create_task(processes(kind).run())
+
+    async def again() -> bool:
+        return starting.done() or caplog.text.count("a process for handlers did not start (exit code 1)") == 2
+
+    await eventually(again, 30)
+    assert not starting.done()
+    starting.cancel()
+    await asyncio.wait({starting})
