@@ -219,6 +219,7 @@ async def test_candidate__leaves_at_once(heard: bool) -> None:
             candidate.hear(None)
             await ticked(plan, 1)  # and now pauses for an hour
         candidate.leave()
+    assert plan.done == int(heard)
 
 
 async def test_candidate__takes_no_lead_after_it_left() -> None:

@@ -162,10 +162,11 @@ def test_not_accepted__goes_a_day_after_it_has_become_impossible(staging: Stagin
 def test_not_accepted__goes_though_its_staged_copy_is_another(staging: Staging) -> None:
     holding = take(staging)
     artifact_id = staging.put(holding)
-    staging.mismatch(artifact_id)
     staging.ledger.worker.fail(holding)
+    assert staging.mismatch(artifact_id) == "noted"
 
     staging.at_limit(DAY, artifact_id, "not_accepted")
+    assert staging.shown(artifact_id).state == "discarded"
 
 
 def test_running__keeps_its_outputs(staging: Staging) -> None:

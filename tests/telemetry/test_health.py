@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import threading
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -101,11 +102,12 @@ def test_slow_requests__keep_nobody_out_and_are_ended(monkeypatch: pytest.Monkey
 
 
 def test_answering__without_a_port_listens_nowhere() -> None:
-    async def opened() -> None:
+    async def threads() -> int:
+        before = threading.active_count()
         with health_http.answering(_Well(), "nowhere.invalid", None):
-            pass
+            return threading.active_count() - before
 
-    asyncio.run(opened())
+    assert asyncio.run(threads()) == 0
 
 
 def test_ledger_seen__is_ready_by_its_last_answer_while_that_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
